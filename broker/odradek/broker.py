@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from odradek.access.api.permissions import AclApi
     from odradek.access.api.tokens import TokenApi
     from odradek.access.authority import Authority
+    from odradek.access.gate import Gate
+    from odradek.access.listener_logins import SaslListener
     from odradek.access.principal import Peer
     from odradek.config.table import Config
     from odradek.core.rng import Rng
@@ -184,7 +186,14 @@ class Node:
         """Why the node cannot serve, once it was told to start."""
         slots, shards = config.max_incremental_fetch_session_cache_slots, self.release.fetch_session_shards
         self.fetch_sessions = FetchSessions(slots, random, shards=shards)
-        self.entrance = Entrance(self)
+        self.entrance = Entrance(
+            cluster.endpoints_of(node_id),
+            metadata=self.metadata,
+            settings=self.settings,
+            secrets=self.secrets,
+            log=self.log,
+            gate=self.gate,
+        )
         self.peers = Peers(self)
         self.producer_ids = ProducerIdSupply(self)
         self.metrics = Metrics(self)
@@ -323,6 +332,21 @@ class Node:
             connection.guard(gate)
         return True
 
+    def gate(self, listener: SaslListener) -> Gate:
+        """A login for a new connection over this listener."""
+        from odradek.access.gate import Gate  # most brokers have none
+
+        return Gate(
+            listener,
+            self.config.socket_request_max_bytes,
+            secrets=self.secrets,
+            router=self.router,
+            clock=self.clock,
+            timers=self.timers,
+            counters=self.metrics,
+            telling=self,
+        )
+
     def limit_connections(self) -> None:
         """Take over what the configuration says of connections; without limits nobody counts them."""
         if self.connection_limits is not None:
@@ -330,7 +354,14 @@ class Node:
         elif self.config.limits_connections:
             from odradek.limits.connections import ConnectionLimits  # most clusters limit nothing
 
-            self.connection_limits = ConnectionLimits(self)
+            self.connection_limits = ConnectionLimits(
+                self.connections,
+                settings=self.settings,
+                clock=self.clock,
+                timers=self.timers,
+                outbox=self.outbox,
+                log=self.log,
+            )
 
     def _turn_away(self, conn: int, wait_ms: int) -> None:
         """Too many have connected from there: this one is not heard, and hung up on a while later (KIP-612)."""
@@ -482,7 +513,17 @@ class Node:
         """The metrics that clients push; imported by the first that offers any."""
         from odradek.telemetry.telemetry import Telemetry
 
-        return Telemetry(self)
+        return Telemetry(
+            self.random,
+            metadata=self.metadata,
+            settings=self.settings,
+            clock=self.clock,
+            timers=self.timers,
+            aside=self.aside,
+            counters=self.metrics,
+            facts=self.facts,
+            log=self.log,
+        )
 
     @property
     def has_telemetry(self) -> bool:
@@ -551,7 +592,9 @@ class Node:
         if self.quotas is None:
             from odradek.limits.quotas import Quotas  # most clusters limit nothing
 
-            self.quotas = Quotas(self)
+            self.quotas = Quotas(
+                self.settings, clock=self.clock, router=self.router, thread_clock=lambda: self.thread_clock()
+            )
         self.quotas.adopt(image.quotas)
 
     def _flow_failed(self, error: BaseException) -> None:
@@ -723,7 +766,7 @@ class Families:
 
         return EnvelopeApi(self._node, self._node.router, self._node.settings)
 
-    # ------------------------------------------------------------------ permissions and limits
+    # ------------------------------------------------------------------ permissions, limits, metrics of clients
 
     @cached_property
     def acls(self) -> AclApi:

@@ -10,16 +10,14 @@ from enum import Enum
 from functools import partial
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from odradek.access.logins import begin_login
 from odradek.access.mechanisms import Admitted, LoginFailed
 from odradek.access.principal import Peer, Principal
 from odradek.host.call import Call
 from odradek.host.failures import error_response
-from odradek.host.router import HasRouter
-from odradek.host.seams import HasCounters, HasRandom, HasTimers
-from odradek.host.serving import Telling, tell_request
+from odradek.host.serving import tell_request
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake_response import SaslHandshakeResponse
@@ -29,14 +27,15 @@ from odradek.wire.registry import ApiKey
 if TYPE_CHECKING:
     from odradek.access.listener_logins import SaslListener
     from odradek.access.mechanisms import Exchange, Outcome
+    from odradek.core.clock import Clock
+    from odradek.core.rng import Rng
+    from odradek.core.timers import Timers
     from odradek.host.connection import Connection
-    from odradek.host.router import Handler
+    from odradek.host.counters import Counters
+    from odradek.host.router import Handler, Router
+    from odradek.host.serving import Telling
 
 __all__ = ["Gate"]
-
-
-class Node(Telling, HasCounters, HasRandom, HasRouter, HasTimers, Protocol):
-    """What a gate touches of its broker."""
 
 
 _HEADER = Layout(">hhih")
@@ -63,9 +62,25 @@ class State(Enum):
 class Gate:
     """What stands between a connection and the node until the client is known."""
 
-    def __init__(self, node: Node, listener: SaslListener, bytes_max: int) -> None:
-        self._node = node
+    def __init__(
+        self,
+        listener: SaslListener,
+        bytes_max: int,
+        *,
+        secrets: Rng,
+        router: Router,
+        clock: Clock,
+        timers: Timers,
+        counters: Counters,
+        telling: Telling,
+    ) -> None:
         self._listener = listener
+        self._secrets = secrets
+        self._router = router
+        self._clock = clock
+        self._timers = timers
+        self._counters = counters
+        self._telling = telling
         self._bytes_max = bytes_max
         self.logins = 0
         """How often the client has logged in, the first time included."""
@@ -97,7 +112,7 @@ class Gate:
             return True  # which is malformed, and ends
         if self._state is not State.LOGGING_IN and api_key == ApiKey.API_VERSIONS:
             return self._versions(connection, version)
-        handler = self._node.router.handler(api_key, version, broker=False)
+        handler = self._router.handler(api_key, version, broker=False)
         if handler is None:
             self._close(connection, "unsupported_api", api_key=api_key, version=version)
             return False
@@ -120,9 +135,9 @@ class Gate:
         except (DecodeError, Malformed, IndexError) as error:
             self._close(connection, "malformed_request", api=call.api_key.name, error=str(error))
             return False
-        if self._node.facts.told:
+        if self._telling.facts.told:
             call.frame, call.start = frame, position
-            tell_request(self._node, handler, call)
+            tell_request(self._telling, handler, call)
         if self._state is State.LOGGING_IN:
             self._log_in(connection, handler, call)
         elif handler.api_key is ApiKey.SASL_HANDSHAKE:
@@ -137,7 +152,7 @@ class Gate:
         if self._state is not State.NOTHING_SAID:
             self._close(connection, "request_before_login", api=ApiKey.API_VERSIONS.name)
             return False
-        if self._node.router.handler(ApiKey.API_VERSIONS, version, broker=False) is not None:
+        if self._router.handler(ApiKey.API_VERSIONS, version, broker=False) is not None:
             self._state = State.VERSIONS_TOLD
         return True
 
@@ -154,9 +169,8 @@ class Gate:
             self._close(connection, "unsupported_sasl_mechanism")
             return
         self._mechanism = mechanism
-        node = self._node
-        accounts = self._listener.accounts
-        self._exchange = begin_login(mechanism, accounts, nonce=f"{node.secrets.getrandbits(160):x}", now_ms=node.now)
+        nonce = f"{self._secrets.getrandbits(160):x}"
+        self._exchange = begin_login(mechanism, self._listener.accounts, nonce=nonce, now_ms=self._clock.now)
         self._state = State.LOGGING_IN if call.version >= HEADERS_SINCE else State.LOGGING_IN_BARE
         connection.answer(handler, call, SaslHandshakeResponse(mechanisms=served))
 
@@ -224,7 +238,7 @@ class Gate:
         self._principal = Principal(admitted.name)
         connection.peer = Peer(connection.peer.listener, self._principal, admitted.by_token)
         connection.frame_bytes_max(self._bytes_max)
-        self._expires_at = None if lifetime_ms is None else self._node.now + lifetime_ms
+        self._expires_at = None if lifetime_ms is None else self._clock.now + lifetime_ms
         return lifetime_ms or 0
 
     def _lifetime_ms(self, admitted: Admitted) -> int | None:
@@ -234,13 +248,13 @@ class Gate:
         if reauth_ms > 0:
             lifetimes.append(reauth_ms)
         if admitted.expires_at_ms is not None:
-            lifetimes.append(max(0, admitted.expires_at_ms - self._node.now))
+            lifetimes.append(max(0, admitted.expires_at_ms - self._clock.now))
         return min(lifetimes, default=None)
 
     # ------------------------------------------------------------------ inside
 
     def _is_still_in(self, connection: Connection, frame: memoryview) -> bool:
-        now = self._node.now
+        now = self._clock.now
         if int.from_bytes(frame[:2]) == ApiKey.SASL_HANDSHAKE and self._may_again(now):
             assert self._principal is not None
             self._before = self._principal, self._mechanism
@@ -250,7 +264,7 @@ class Gate:
             return self.admits(connection, frame)
         # Kafka counts in ns, in which a session of no length is over before its next request.
         if self._expires_at is not None and now >= self._expires_at:
-            self._node.metrics.sessions_expired += 1
+            self._counters.sessions_expired += 1
             self._close(connection, "session_expired")
             return False
         return True
@@ -263,13 +277,13 @@ class Gate:
     def _fail(self, connection: Connection, handler: Handler | None, call: Call | None, answer: Any) -> None:
         """Whoever guesses is told so a while later (`connection.failed.authentication.delay.ms`), and hung up on."""
         self._state = State.OVER
-        self._node.metrics.logins_again_refused += self._before is not None
+        self._counters.logins_again_refused += self._before is not None
         act = partial(self._tell_and_close, connection, handler, call, answer)
         delay_ms = self._listener.failed_delay_ms
         if delay_ms <= 0:
             act()
         else:
-            self._node.timers.set(("login failed", connection.conn), self._node.now + delay_ms, act)
+            self._timers.set(("login failed", connection.conn), self._clock.now + delay_ms, act)
 
     def _tell_and_close(self, connection: Connection, handler: Handler | None, call: Call | None, answer: Any) -> None:
         if connection.closing:
@@ -280,5 +294,5 @@ class Gate:
 
     def _close(self, connection: Connection, reason: str, **fields: object) -> None:
         self._state = State.OVER
-        self._node.metrics.logins_refused += 1
+        self._counters.logins_refused += 1
         connection.close(reason, listener=connection.peer.listener, **fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from odradek.access.credential import ScramCredential, ScramMechanism
 from odradek.access.jaas import JaasError, parse_users, plain_users
@@ -14,21 +14,24 @@ from odradek.access.principal import parse_principal
 from odradek.access.scram import ITERATIONS_MIN, credential_of, salted_password
 from odradek.access.tokens import TokenAccount, token_password
 from odradek.config.security import SecurityConfig
-from odradek.host.seams import HasConfig, HasLog, HasMetadata, HasRandom
+
+if TYPE_CHECKING:
+    from odradek.config.table import Config
+    from odradek.core.rng import Rng
+    from odradek.host.facts import Logger
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
 
 __all__ = ["TokenAccounts", "configured_users", "sasl_listener"]
 
 SALT_BYTES = 16
 
 
-class Node(HasConfig, HasLog, HasMetadata, HasRandom, Protocol):
-    """What the logins of a broker are made of."""
-
-
-def sasl_listener(node: Node, name: str) -> SaslListener:
+def sasl_listener(name: str, *, settings: Settings, metadata: Metadata, secrets: Rng, log: Logger) -> SaslListener:
     """How clients log in over this listener. Raises `LoginsRefused`."""
-    settings = node.config.security(name)
-    mechanisms = settings.sasl_enabled_mechanisms
+    config = settings.config
+    security = config.security(name)
+    mechanisms = security.sasl_enabled_mechanisms
     for mechanism in mechanisms:
         if mechanism in NOT_SERVED:
             raise LoginsRefused(f"sasl.enabled.mechanisms of listener {name}: {NOT_SERVED[mechanism]}")
@@ -38,27 +41,27 @@ def sasl_listener(node: Node, name: str) -> SaslListener:
             )
     if not mechanisms:
         raise LoginsRefused(f"Listener {name} has no sasl.enabled.mechanisms, and nobody could log in.")
-    bearer = _signed_tokens(node.config.security(name, OAUTHBEARER), name) if OAUTHBEARER in mechanisms else None
+    bearer = _signed_tokens(config.security(name, OAUTHBEARER), name) if OAUTHBEARER in mechanisms else None
     if OAUTHBEARER in mechanisms and bearer is None:
-        node.log.warning("unsecured_tokens_accepted", listener=name)
-    passwords = configured_users(node, name)
+        log.warning("unsecured_tokens_accepted", listener=name)
+    passwords = configured_users(config, name)
     return SaslListener(
         mechanisms=mechanisms,
         accounts=Accounts(
             password=passwords.get,
-            scram=lambda user, number: _scram(node, user, number),
-            token=TokenAccounts(node).find,
+            scram=lambda user, number: metadata.image.scram.get((user, number)),
+            token=TokenAccounts(settings, metadata, secrets).find,
             bearer=bearer,
         ),
-        reauth_ms={each: node.config.security(name, each).connections_max_reauth_ms for each in mechanisms},
-        receive_bytes_max=settings.sasl_server_max_receive_size,
-        failed_delay_ms=settings.connection_failed_authentication_delay_ms,
+        reauth_ms={each: config.security(name, each).connections_max_reauth_ms for each in mechanisms},
+        receive_bytes_max=security.sasl_server_max_receive_size,
+        failed_delay_ms=security.connection_failed_authentication_delay_ms,
     )
 
 
-def configured_users(node: Node, listener: str = "") -> Mapping[str, str]:
+def configured_users(config: Config, listener: str = "") -> Mapping[str, str]:
     """The users whose passwords stand in the configuration: for PLAIN, and from the start for SCRAM as well."""
-    settings = node.config.security(listener, "PLAIN")
+    settings = config.security(listener, "PLAIN")
     try:
         users = dict(parse_users(settings.odradek_sasl_users or ""))
         if listener and settings.sasl_jaas_config is not None and "PlainLoginModule" in settings.sasl_jaas_config:
@@ -91,28 +94,26 @@ class TokenAccounts:
     A token's password takes milliseconds to derive, and is as good for each of its logins.
     """
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, settings: Settings, metadata: Metadata, secrets: Rng) -> None:
+        self._settings = settings
+        self._metadata = metadata
+        self._secrets = secrets
         self._credentials: dict[tuple[str, int], ScramCredential] = {}
 
     def find(self, token_id: str, number: int) -> TokenAccount | None:
         """What a login is checked against; None where there is no such token."""
-        secret = self._node.config.security().delegation_token_secret_key
-        token = self._node.image.tokens.get(token_id)
+        secret = self._settings.config.security().delegation_token_secret_key
+        token = self._metadata.image.tokens.get(token_id)
         if secret is None or token is None:
             self._credentials.pop((token_id, number), None)
             return None
         credential = self._credentials.get((token_id, number))
         if credential is None:
-            mechanism, salt = ScramMechanism(number), self._node.secrets.randbytes(SALT_BYTES)
+            mechanism, salt = ScramMechanism(number), self._secrets.randbytes(SALT_BYTES)
             salted = salted_password(mechanism, token_password(secret, token_id), salt, ITERATIONS_MIN)
             credential = credential_of(mechanism, salted, salt, ITERATIONS_MIN)
             self._credentials = {
-                key: value for key, value in self._credentials.items() if key[0] in self._node.image.tokens
+                key: value for key, value in self._credentials.items() if key[0] in self._metadata.image.tokens
             }
             self._credentials[token_id, number] = credential
         return TokenAccount(credential, parse_principal(token.owner).name, token.expires_ms)
-
-
-def _scram(node: Node, user: str, number: int) -> ScramCredential | None:
-    return node.image.scram.get((user, number))

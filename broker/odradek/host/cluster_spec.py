@@ -53,6 +53,10 @@ class ClusterSpec(Struct):
                 return broker
         raise KeyError(node_id)
 
+    def endpoints_of(self, node_id: int) -> tuple[Endpoint, ...]:
+        """Where this broker listens; none if the cluster was not told."""
+        return next((broker.endpoints for broker in self.brokers if broker.node_id == node_id), ())
+
 
 def node_ids_of(brokers: int | None, chosen: Sequence[int] | None) -> tuple[int, ...]:
     """The ids of the brokers of a new cluster: those that were chosen, else 1, 2, …; the first is the controller.

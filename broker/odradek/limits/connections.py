@@ -8,26 +8,25 @@ an address that has enough already, and is then hung up on at once.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from odradek.config.addresses import address_of, parse_overrides
 from odradek.config.keys import INT_MAX
 from odradek.host.connection import Connection
-from odradek.host.exchange import HasConnections
-from odradek.host.outbox import HasOutbox
-from odradek.host.seams import HasClock, HasConfig, HasLog, HasStaticConfig, HasTimers
 from odradek.limits.windows import Rate, Windows
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Clock
+    from odradek.core.timers import Timers
     from odradek.host.events import Connected
+    from odradek.host.exchange import Accepted
+    from odradek.host.facts import Logger
+    from odradek.host.outbox import Outbox
+    from odradek.host.settings import Settings
 
 __all__ = ["ConnectionLimits"]
-
-
-class Node(HasClock, HasConfig, HasConnections, HasLog, HasOutbox, HasStaticConfig, HasTimers, Protocol):
-    """What the limits touch of their broker."""
 
 
 LetIn = Callable[[], bool]
@@ -37,9 +36,23 @@ LetIn = Callable[[], bool]
 class ConnectionLimits:
     """The connections of one broker, counted from the moment on at which any limit is set."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        static = node.static_config
+    def __init__(
+        self,
+        connections: Mapping[int, Accepted],
+        *,
+        settings: Settings,
+        clock: Clock,
+        timers: Timers,
+        outbox: Outbox,
+        log: Logger,
+    ) -> None:
+        self._connections = connections
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._outbox = outbox
+        self._log = log
+        static = settings.at_start
         self._windows = Windows(static.quota_window_num, static.quota_window_size_seconds * 1000)
         self._rate = Rate()
         inter_broker = static.security().inter_broker_listener_name
@@ -48,7 +61,7 @@ class ConnectionLimits:
         """The listener of brokers, which clients cannot block, if they have another one."""
         self._counted: dict[int, tuple[str, str]] = {}
         """Listener and address of each that is in."""
-        for conn, connection in node.connections.items():
+        for conn, connection in connections.items():
             if not connection.broker:
                 self._counted[conn] = connection.peer.listener, address_of(connection.host)
         self._by_address = Counter(address for _, address in self._counted.values())
@@ -63,7 +76,7 @@ class ConnectionLimits:
 
     def adopt(self) -> None:
         """Take over new limits: who has waited for room may come in, and who is too many goes."""
-        self._overrides = parse_overrides(self._node.config.max_connections_per_ip_overrides)
+        self._overrides = parse_overrides(self._settings.config.max_connections_per_ip_overrides)
         self._close_excess()
         for listener in list(self._waiting):
             self._go_on(listener)
@@ -74,7 +87,7 @@ class ConnectionLimits:
         self._go_on(event.listener)
         if self._waiting[event.listener]:  # the last of whom is this one
             self._held[event.conn] = []
-            self._node.outbox.hold(event.conn)
+            self._outbox.hold(event.conn)
 
     def received(self, conn: int, data: bytes) -> None:
         """A client says something that may be waiting."""
@@ -106,13 +119,13 @@ class ConnectionLimits:
     # ------------------------------------------------------------------ the acceptor of a listener
 
     def _go_on(self, listener: str) -> None:
-        waiting, now = self._waiting[listener], self._node.now
+        waiting, now = self._waiting[listener], self._clock.now
         while waiting:
             until = self._until.get(listener)
             if until is None:
                 until = self._until[listener] = now + self._throttle_ms(listener)
             if until > now:
-                self._node.timers.set(("connection slot", listener), until, partial(self._go_on, listener))
+                self._timers.set(("connection slot", listener), until, partial(self._go_on, listener))
                 return
             if not self._has_room(listener):
                 return
@@ -121,21 +134,21 @@ class ConnectionLimits:
 
     def _throttle_ms(self, listener: str) -> int:
         """For how long the rate has the next one wait; who waits counts."""
-        limit, windows, now = self._node.config.max_connection_creation_rate, self._windows, self._node.now
+        limit, windows, now = self._settings.config.max_connection_creation_rate, self._windows, self._clock.now
         if listener == self._protected or limit == INT_MAX:
             return 0
         self._rate.record(windows, 1, now)
         return min(self._rate.throttle_ms(windows, limit, now), windows.length_ms)
 
     def _has_room(self, listener: str) -> bool:
-        return listener == self._protected or len(self._counted) < self._node.config.max_connections
+        return listener == self._protected or len(self._counted) < self._settings.config.max_connections
 
     def _admit(self, event: Connected, let_in: LetIn) -> None:
         address = address_of(event.host)
-        most = self._overrides.get(address, self._node.config.max_connections_per_ip)
+        most = self._overrides.get(address, self._settings.config.max_connections_per_ip)
         if self._by_address[address] >= most:
-            self._node.log.warning("connection_closed", reason="too_many_connections", host=event.host, port=event.port)
-            self._node.outbox.hang_up(event.conn)
+            self._log.warning("connection_closed", reason="too_many_connections", host=event.host, port=event.port)
+            self._outbox.hang_up(event.conn)
             return
         if let_in():
             self._counted[event.conn] = event.listener, address
@@ -143,18 +156,18 @@ class ConnectionLimits:
             self._close_excess()
             heard = self._held.pop(event.conn, None)
             if heard is not None:
-                self._node.outbox.resume(event.conn)
-                connection = self._node.connections[event.conn]
+                self._outbox.resume(event.conn)
+                connection = self._connections[event.conn]
                 assert isinstance(connection, Connection), "other brokers do not wait"
                 for data in heard:
                     connection.received(data)
 
     def _close_excess(self) -> None:
         """Hang up on those that have said nothing for the longest time, until there are no more than there may be."""
-        connections = self._node.connections
+        connections = self._connections
         there = [(connections[conn], listener) for conn, (listener, _) in self._counted.items()]
         there = [(connection, listener) for connection, listener in there if not connection.closing]
-        excess = len(there) - self._node.config.max_connections
+        excess = len(there) - self._settings.config.max_connections
         if excess <= 0:
             return
         idle = [connection for connection, listener in there if listener != self._protected]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from odradek.config.addresses import address_of
 from odradek.host.meter import Meter
-from odradek.host.router import HasRouter
-from odradek.host.seams import HasClock, HasStaticConfig
 from odradek.limits.usage import Kept, Tokens, Usage
 from odradek.limits.windows import Rate, Windows, as_int
 from odradek.metadata.image import IP
@@ -18,16 +16,13 @@ from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Clock
     from odradek.host.call import Call
+    from odradek.host.router import Router
+    from odradek.host.settings import Settings
     from odradek.metadata.image import QuotaEntity
 
 __all__ = ["MutationQuota", "Quotas"]
-
-
-class Node(HasClock, HasRouter, HasStaticConfig, Protocol):
-    """What the limits touch of their broker."""
-
-    thread_clock: Callable[[], int]
 
 
 PERCENT_PER_NS = 100 / 1e9
@@ -82,11 +77,14 @@ class MutationQuota:
 class Quotas:
     """What is used at this node, and by whom."""
 
-    def __init__(self, node: Node) -> None:
-        config = node.static_config
+    def __init__(self, settings: Settings, *, clock: Clock, router: Router, thread_clock: Callable[[], int]) -> None:
+        """`thread_clock`: the time that the thread of the broker has worked (ns)."""
+        config = settings.at_start
         windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
         mutations = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-        self._node = node
+        self._clock = clock
+        self._router = router
+        self._thread_clock = thread_clock
         self._windows = windows
         self._produce = Usage("producer_byte_rate", windows)
         self._fetch = Usage("consumer_byte_rate", windows)
@@ -99,7 +97,7 @@ class Quotas:
     @property
     def now(self) -> int:
         """The time of the node (ms)."""
-        return self._node.now
+        return self._clock.now
 
     def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Take over new limits; what was used before counts on."""
@@ -131,7 +129,7 @@ class Quotas:
 
     def meter(self, size: int) -> Meter:
         """Begin to measure a request."""
-        return Meter(size, self._node.thread_clock)
+        return Meter(size, self._thread_clock)
 
     def served(self, call: Call, response: Any) -> tuple[Any, int]:
         """A request of a client has been served: what it is answered, and for how long it is not heard then (ms)."""
@@ -197,7 +195,7 @@ class Quotas:
         return next((usage for usage in self._usages if usage.key == key), None)
 
     def _size(self, call: Call, response: Any) -> int:
-        handler = self._node.router.handler(call.api_key, call.version, broker=False)
+        handler = self._router.handler(call.api_key, call.version, broker=False)
         assert handler is not None, "it is being served"
         out, splices = bytearray(), Splices()
         handler.write(response, out, splices)

@@ -284,7 +284,7 @@ class ControllerRole:
 
         assert self.shard is not None
         salt = self._node.secrets.randbytes
-        users = configured_users(self._node)
+        users = configured_users(self._node.config)
         records = [record for user, password in users.items() for record in password_records(user, password, salt)]
         if records:
             put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))

@@ -9,20 +9,9 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from odradek.core.machine import Fact
-from odradek.host.seams import (
-    HasAside,
-    HasClock,
-    HasConfig,
-    HasCounters,
-    HasFacts,
-    HasLog,
-    HasMetadata,
-    HasRandom,
-    HasTimers,
-)
 from odradek.metadata.client_metrics import Subscription, subscriptions
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.records.compression import Compression
@@ -30,7 +19,17 @@ from odradek.telemetry.instances import Client, Instance, Instances, wanted_of
 from odradek.telemetry.sink import BIG_BYTES, NoMetrics, Push, Sink, unpack
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["COMPRESSIONS", "HasTelemetry", "Telemetry"]
+if TYPE_CHECKING:
+    from odradek.core.clock import Clock
+    from odradek.core.rng import Rng
+    from odradek.core.timers import Timers
+    from odradek.host.aside import Aside
+    from odradek.host.counters import Counters
+    from odradek.host.facts import Facts, Logger
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
+
+__all__ = ["COMPRESSIONS", "Telemetry"]
 
 COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 """What a push may be compressed with, the best first."""
@@ -39,26 +38,34 @@ _RESERVED = (_ZERO, _ONE)
 _ID_BYTES = 16
 
 
-class HasTelemetry(Protocol):
-    """The metrics of clients."""
-
-    @property
-    def telemetry(self) -> Telemetry: ...
-
-
-class Node(HasAside, HasClock, HasConfig, HasCounters, HasFacts, HasLog, HasMetadata, HasRandom, HasTimers, Protocol):
-    """What the metrics of clients touch of their broker."""
-
-
 class Telemetry:
     """The clients of a broker that offer metrics; made for the first of them."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        random: Rng,
+        *,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        timers: Timers,
+        aside: Aside,
+        counters: Counters,
+        facts: Facts,
+        log: Logger,
+    ) -> None:
+        self._random = random
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._aside = aside
+        self._counters = counters
+        self._facts = facts
+        self._log = log
         self._instances = Instances()
-        self._subscriptions: list[Subscription] = subscriptions(node.image)
+        self._subscriptions: list[Subscription] = subscriptions(metadata.image)
         self._generation = 0
-        self.sink = Sink() if node.config.odradek_telemetry else None
+        self.sink = Sink() if settings.config.odradek_telemetry else None
 
     def __len__(self) -> int:
         return len(self._instances)
@@ -87,8 +94,8 @@ class Telemetry:
         if instance_id == _ZERO:
             instance_id = self._new_id()
         instance = self._heard(instance_id, facts, conn)
-        if not instance.may_ask(self._node.now):
-            self._node.metrics.telemetry_throttled += 1
+        if not instance.may_ask(self._clock.now):
+            self._counters.telemetry_throttled += 1
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         instance.last_error = ErrorCode.NONE
         return instance
@@ -118,10 +125,10 @@ class Telemetry:
     def _refusal(
         self, instance: Instance, subscription_id: int, terminating: bool, compression: int, size: int
     ) -> ErrorCode:
-        counted = self._node.metrics
+        counted = self._counters
         if instance.terminating:
             return ErrorCode.INVALID_REQUEST
-        if not instance.may_push(self._node.now) and not terminating:
+        if not instance.may_push(self._clock.now) and not terminating:
             counted.telemetry_throttled += 1
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if subscription_id != instance.subscription_id:
@@ -129,28 +136,28 @@ class Telemetry:
             return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         if compression not in (Compression.NONE, *COMPRESSIONS):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        if size > self._node.config.telemetry_max_bytes:
+        if size > self._settings.config.telemetry_max_bytes:
             return ErrorCode.TELEMETRY_TOO_LARGE
         return ErrorCode.NONE
 
     async def _take(
         self, sink: Sink, instance: Instance, terminating: bool, compression: Compression, metrics: bytes
     ) -> ErrorCode:
-        node, client = self._node, instance.client
+        client = instance.client
         read = partial(unpack, compression, metrics)
         told: dict[str, object] = {
             "client_instance_id": client.facts["client_instance_id"],
             "client_id": client.facts["client_id"],
         }
         try:
-            content = await node.aside.do(read) if len(metrics) > BIG_BYTES else read()
+            content = await self._aside.do(read) if len(metrics) > BIG_BYTES else read()
         except NoMetrics as error:
-            node.metrics.telemetry_refused += 1
-            node.log.error("telemetry_refused", **told, error=str(error))
+            self._counters.telemetry_refused += 1
+            self._log.error("telemetry_refused", **told, error=str(error))
             return ErrorCode.INVALID_RECORD
-        node.metrics.telemetry_pushes += 1
+        self._counters.telemetry_pushes += 1
         push = Push(
-            at_ms=node.now,
+            at_ms=self._clock.now,
             client_instance_id=client.facts["client_instance_id"],
             client_id=client.facts["client_id"],
             client_software_name=client.facts["client_software_name"],
@@ -162,8 +169,8 @@ class Telemetry:
             content=content,
         )
         sink.pushes.append(push)
-        if node.facts.told:
-            node.facts.emit((_pushed(push),))
+        if self._facts.told:
+            self._facts.emit((_pushed(push),))
         return ErrorCode.NONE
 
     # ------------------------------------------------------------------ clients
@@ -181,12 +188,12 @@ class Telemetry:
         return instance
 
     def _forget_in(self, instance_id: bytes, milliseconds: int | None) -> None:
-        at = None if milliseconds is None else self._node.now + milliseconds
-        self._node.timers.set(("telemetry", instance_id), at, partial(self._instances.forget, instance_id))
+        at = None if milliseconds is None else self._clock.now + milliseconds
+        self._timers.set(("telemetry", instance_id), at, partial(self._instances.forget, instance_id))
 
     def _new_id(self) -> bytes:
         while True:
-            instance_id = self._node.random.randbytes(_ID_BYTES)
+            instance_id = self._random.randbytes(_ID_BYTES)
             # Kafka's ids are random UUIDs, of version 4 and variant 2, and none begins with a dash in its text.
             number = int.from_bytes(instance_id, "big") & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
             instance_id = number.to_bytes(_ID_BYTES, "big")
