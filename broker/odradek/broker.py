@@ -206,6 +206,7 @@ class Node:
             settings=self.settings,
             kernel=self.kernel,
             pumps=self.pumps,
+            purgatory=self.purgatory,
             turns=self.turns,
             facts=self.facts,
             counters=self.metrics,

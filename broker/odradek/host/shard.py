@@ -21,7 +21,7 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.core.clock import Clock
-    from odradek.core.flow import Kernel, Wait
+    from odradek.core.flow import Kernel, Purgatory
     from odradek.core.timers import Pumps
     from odradek.core.turns import Turns
     from odradek.host.counters import Counters
@@ -34,6 +34,8 @@ __all__ = ["Folds", "Shard", "ShardNode", "ShardParts", "Work"]
 
 STARTED_AT_ONCE = 20
 """How many works are started before others may go on; what expires often does so with many others, and is written."""
+ANSWERED = "answered"
+"""First part of the purgatory key of requests that wait for their coordinator's machine."""
 NESTED_MAX = 3
 """How deep a work may start others that have come due by what it has done."""
 
@@ -52,6 +54,7 @@ class ShardParts(Struct, frozen=True):
     settings: Settings
     kernel: Kernel
     pumps: Pumps
+    purgatory: Purgatory
     turns: Turns
     facts: Facts
     counters: Counters
@@ -91,6 +94,7 @@ class Shard(ABC, Generic[W]):
         self._settings = parts.settings
         self._kernel = parts.kernel
         self._pumps = parts.pumps
+        self._purgatory = parts.purgatory
         self._turns = parts.turns
         self._facts = parts.facts
         self._counters = parts.counters
@@ -106,7 +110,8 @@ class Shard(ABC, Generic[W]):
         self._mark = mark
         """Where the machine goes on to fold."""
         self._replaying = False
-        self._parked: dict[Hashable, Wait[object]] = {}
+        self._parked: set[Hashable] = set()
+        """The tokens of the flows that wait in the purgatory for the machine to answer."""
         self._working: set[Hashable] = set()
         self._nested = 0
 
@@ -207,9 +212,8 @@ class Shard(ABC, Generic[W]):
             released, machine.released = machine.released, []
             for token, reply in released:
                 # Nobody waits for the token of a client that has gone away.
-                wait = self._parked.pop(token, None)
-                if wait is not None:
-                    wait.settle(reply)
+                if token in self._parked:
+                    self._answer(token, reply)
         if machine.facts:
             facts, machine.facts = machine.facts, []
             self._facts.emit(facts)
@@ -245,9 +249,8 @@ class Shard(ABC, Generic[W]):
     def resign(self) -> None:
         """Leadership is gone: everybody who waits is sent to the next coordinator."""
         self.resigned = True
-        parked, self._parked = self._parked, {}
-        for wait in parked.values():
-            wait.settle(Refused(ErrorCode.NOT_COORDINATOR))
+        for token in list(self._parked):
+            self._answer(token, Refused(ErrorCode.NOT_COORDINATOR))
 
     async def _start(self, owed: list[tuple[Hashable, W]]) -> None:
         """Start very many works, a few in each turn."""
@@ -266,20 +269,29 @@ class Shard(ABC, Generic[W]):
         if more and not self.resigned:
             self._pumps.soon(self)
 
-    async def _propose_for(self, wait: Wait[object], proposed: Proposed[None]) -> None:
+    async def _propose_for(self, token: Hashable, proposed: Proposed[None]) -> None:
         """Append for somebody who is parked: the machine answers, unless the records are lost."""
         outcome = await self.carry_out(proposed)
         if isinstance(outcome, Refused):
-            wait.settle(outcome)
+            self._purgatory.wake(self._key(token), outcome)
 
     async def _park(self, token: Hashable, proposed: Proposed[None] | None = None) -> object:
-        self._parked[token] = wait = self._kernel.wait()
+        self._parked.add(token)
+        parking = self._purgatory.park([self._key(token)], deadline=None)
         self.settle()
         if proposed is not None:
-            self._kernel.spawn(self._propose_for(wait, proposed))
+            self._kernel.spawn(self._propose_for(token, proposed))
         try:
-            return await wait
+            return await parking
         finally:
-            if self._parked.pop(token, None) is not None:
+            if token in self._parked:
+                self._parked.discard(token)
                 self._folding.abandoned(token)
                 self.settle()
+
+    def _answer(self, token: Hashable, reply: object) -> None:
+        self._parked.discard(token)
+        self._purgatory.wake(self._key(token), reply)
+
+    def _key(self, token: Hashable) -> Hashable:
+        return (ANSWERED, *self.partition.key, token)

@@ -93,10 +93,10 @@ class Admission:
         self._version = version
         self.verifier = Verifier(request_timeout_ms=settings.config.request_timeout_ms, rules=rules)
         self.verifier.tells = facts.told
-        self._keys: dict[Hashable, Hashable] = {}
-        """Purgatory key of each question that is open."""
-        self._verdicts: dict[Hashable, object] = {}
-        """Those that came while they were asked for, so that nobody has to be parked."""
+        self._asking: Hashable = None
+        """The token of the question that is being put: unless it is answered at once, it is parked under this key."""
+        self._verdict: object = None
+        """The answer to it."""
 
     async def admit(
         self,
@@ -184,11 +184,11 @@ class Admission:
         tells = self._facts.told
         if tells:
             self._tell("parked", fields, partitions)
+        self._asking = token
         self.pump()
-        verdict = self._verdicts.pop(token, None)
+        verdict, self._asking, self._verdict = self._verdict, None, None
         if verdict is None:
-            key = self._keys[token] = ("verified", transactional_id, token)
-            verdict = await self._purgatory.park([key], deadline=None)
+            verdict = await self._purgatory.park([token], deadline=None)
         if tells:
             self._tell("resumed", fields, partitions)
         return cast("Failures", verdict)
@@ -232,11 +232,10 @@ class Admission:
             self._pumps.by(self, wakes_at)
         released, verifier.released = verifier.released, []
         for token, failures in released:
-            key = self._keys.pop(token, None)
-            if key is None:
-                self._verdicts[token] = failures
+            if token == self._asking:
+                self._verdict = failures
             else:
-                self._purgatory.wake(key, failures)
+                self._purgatory.wake(token, failures)
         if verifier.facts:
             facts, verifier.facts = verifier.facts, []
             self._facts.emit(facts)

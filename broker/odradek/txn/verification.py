@@ -107,7 +107,7 @@ class Verifier(Machine["VerificationRequest"]):
         """Put a question to a coordinator (None: nobody leads its partition)."""
         self._count += 1
         question = Question(
-            ("verification", self._count),
+            ("verified", transactional_id, ("verification", self._count)),
             transactional_id,
             producer_id,
             producer_epoch,
