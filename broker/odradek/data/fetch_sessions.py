@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): what a consumer reads, and what it was told last.
+"""Incremental fetch sessions (KIP-227): the partitions of a reader, with their state in the last response.
 
 As in Kafka since 3.7 they lie in shards (KAFKA-9401). Each shard has its part of the slots and its own range of session
-ids, and new sessions go to one shard after the other, whether or not it has room: with fewer slots than shards no
-session is ever opened.
+ids. New sessions go to the shards in turn, even if a shard has no room: with fewer slots than shards no session is ever
+opened.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _ID_MAX = 2**31 - 1
 
 
 class SessionPartition(Struct):
-    """One partition of a session: the position asked for, and the state last told."""
+    """One partition of a session: the requested position, and the state in the last response."""
 
     topic: str
-    """Empty for an id that no topic had yet. A name that was found once stays, whatever topic has it (KIP-516)."""
+    """Empty for an unknown topic id. A name that was found once stays, even if another topic gets it (KIP-516)."""
     topic_id: bytes
     index: int
     fetch_offset: int
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int = -1
-    """Of the batch before `fetch_offset`: who has read what is no longer so is told where the two part (KIP-595)."""
+    """Epoch of the batch before `fetch_offset`: a reader of a truncated log gets the diverging epoch (KIP-595)."""
     told_high_watermark: int = -1
     told_last_stable_offset: int = -1
     told_log_start_offset: int = -1
@@ -53,11 +53,11 @@ class FetchSession(Struct):
     created: int
     is_followers: bool = False
     size: int = 0
-    """How many partitions it had when it was used last."""
+    """Number of partitions at its last use."""
 
     @property
     def is_old(self) -> bool:
-        """Whether it was used after the time in which no other session may take its place."""
+        """Whether it was used longer than the time in which no other session may take its place."""
         return self.last_used - self.created > EVICTION_MS
 
 
@@ -68,10 +68,10 @@ class _Shard:
         self.slots = slots
         self.ids = (first, last)
         self.sessions: dict[int, FetchSession] = {}
-        """In the order of their last use."""
+        """Sessions by id, in the order of their last use."""
 
     def make_room(self, size: int, now: int, *, for_follower: bool) -> bool:
-        """Whether a session of so many partitions has a slot; another session may have to give way."""
+        """Find a slot for a session with `size` partitions, and evict another one if needed; False if there is none."""
         if len(self.sessions) < self.slots:
             return True
         oldest = next(iter(self.sessions.values()), None)
@@ -90,7 +90,7 @@ class _Shard:
 
 
 def _worth(session: FetchSession) -> tuple[bool, int, int]:
-    """What a session counts for when another one wants its place."""
+    """Priority of a session against eviction."""
     return session.is_followers, session.size, session.session_id
 
 
@@ -102,13 +102,13 @@ class FetchSessions:
         self._ids_per_shard = ids = _ID_MAX // shards
         self._shards = [_Shard(slots // shards, max(1, n * ids), (n + 1) * ids - 1) for n in range(shards)]
         self._opened = 0
-        """How many were wanted so far."""
+        """Number of sessions that were requested so far."""
 
     def __len__(self) -> int:
         return sum(len(shard.sessions) for shard in self._shards)
 
     def is_of_a_shard(self, session_id: int) -> bool:
-        """Whether a shard has room for this id; Kafka fails to look for any other one."""
+        """Whether a shard has this id in its range; Kafka fails to look up any other id."""
         return 0 <= self._number(session_id) < len(self._shards)
 
     def get(self, session_id: int) -> FetchSession | None:
@@ -116,7 +116,7 @@ class FetchSessions:
         return self._shard(session_id).sessions.get(session_id)
 
     def expect(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
-        """The session that a request goes on with, or why it cannot."""
+        """The session of a request, or the error."""
         session = self.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -132,7 +132,7 @@ class FetchSessions:
         is_followers: bool,
         now: int,
     ) -> FetchSession | None:
-        """A new session in the shard whose turn it is, or None where that has no slot for it."""
+        """A new session in the next shard; None if that has no slot."""
         shard = self._shards[self._opened % len(self._shards)]
         self._opened += 1
         if not shard.make_room(len(partitions), now, for_follower=is_followers):
@@ -145,7 +145,7 @@ class FetchSessions:
         return session
 
     def touch(self, session: FetchSession, now: int) -> None:
-        """It was used now, with its present epoch."""
+        """Note that it was used now, with its present epoch."""
         session.last_used = now
         session.epoch = next_epoch(session.epoch)
         session.size = len(session.partitions)
@@ -155,14 +155,14 @@ class FetchSessions:
         sessions[session.session_id] = session
 
     def close(self, session_id: int) -> None:
-        """It is over."""
+        """End a session."""
         self._shard(session_id).sessions.pop(session_id, None)
 
     def _shard(self, session_id: int) -> _Shard:
         return self._shards[self._number(session_id)]
 
     def _number(self, session_id: int) -> int:
-        """Which shard an id is of; as in Java the quotient is cut, so that small negative ids are of the first."""
+        """The shard of an id; as in Java the quotient is truncated, so that small negative ids belong to the first."""
         if len(self._shards) == 1:
             return 0
         number = abs(session_id) // self._ids_per_shard
@@ -170,5 +170,5 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request behind one of this epoch."""
+    """The epoch of the next request."""
     return 1 if epoch == _ID_MAX else epoch + 1

@@ -1,7 +1,7 @@
 """The share coordinator: the machine over one partition of `__share_group_state`.
 
-It is asked by the leaders of partitions, which begin where the leader before ended, and by group coordinators, which
-say when a group begins with a partition and when it is done with it. What it knows is a fold over its records.
+Its clients are the leaders of partitions, which continue where the last leader ended, and group coordinators, which
+initialize and delete the state of a partition for a group. Its state is a fold over its records.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WRITE_UNINITIALIZED = Refused(
 
 
 class Written(Struct, frozen=True):
-    """What the leader of a partition wants kept."""
+    """A write of the leader of a partition."""
 
     state_epoch: int
     leader_epoch: int
@@ -68,7 +68,7 @@ class Written(Struct, frozen=True):
 
 
 class Prune(Struct, frozen=True):
-    """The log is to begin where the oldest snapshot is that still counts."""
+    """Work: the log may begin at the oldest snapshot that is still needed."""
 
     @property
     def key(self) -> Hashable:
@@ -76,7 +76,7 @@ class Prune(Struct, frozen=True):
 
 
 class ShareCoordinator(Machine[Prune]):
-    """Keeps the states of share partitions; `exists` says whether there is such a partition (topic id, index)."""
+    """Keeps the states of share partitions; `exists` tells whether a partition (topic id, index) exists."""
 
     def __init__(
         self, *, updates_per_snapshot: int, prune_interval_ms: int, exists: Callable[[bytes, int], bool]
@@ -86,16 +86,16 @@ class ShareCoordinator(Machine[Prune]):
         self._prune_interval_ms = prune_interval_ms
         self._next_prune: int | None = None
         self._since: dict[ShareKey, int] = {}
-        """The offset of each partition's last snapshot: what is before says nothing any more."""
+        """The offset of each partition's last snapshot: earlier records are not needed."""
         self._exists = exists
         self._states: dict[ShareKey, ShareState] = {}
         self._proposed: tuple[Proposed[object], ShareKey, ShareState | None] | None = None
-        """What was proposed last, and what it makes of the state: it need not be read back."""
+        """The last proposal with the state that it leads to, which need not be decoded again."""
 
     # ------------------------------------------------------------------ leaders
 
     def read(self, key: ShareKey, leader_epoch: int, now: int) -> Decision[ShareState]:
-        """A leader begins: what is known, which from now on no leader before it may change."""
+        """The state, for a new leader; from now on no earlier leader may change it."""
         if key.partition < 0:
             return NEGATIVE_PARTITION
         if leader_epoch < 0:
@@ -113,7 +113,7 @@ class ShareCoordinator(Machine[Prune]):
         return self._propose(key, record, after, after)
 
     def write(self, key: ShareKey, written: Written, now: int) -> Decision[None]:
-        """A leader says what has become of records."""
+        """A leader writes the delivery states of records."""
         if key.partition < 0:
             return NEGATIVE_PARTITION
         state = self._states.get(key)
@@ -135,7 +135,7 @@ class ShareCoordinator(Machine[Prune]):
     def _changed(
         self, key: ShareKey, state: ShareState, batches: Sequence[StateBatch], now: int
     ) -> tuple[ShareState, LogRecord]:
-        """The state with these batches, and the record of it: an update, or a snapshot after so many of them."""
+        """The state with these batches, and its record: an update, or a snapshot after a number of updates."""
         laid = laid_over(state.batches, batches, state.start_offset)
         if state.updates >= self._updates_per_snapshot:
             epoch = state.snapshot_epoch + 1
@@ -147,7 +147,7 @@ class ShareCoordinator(Machine[Prune]):
     # ------------------------------------------------------------------ group coordinators
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Decision[None]:
-        """A group begins with a partition, or begins anew at another offset."""
+        """A group begins to read a partition, or starts again at another offset."""
         if key.partition < 0:
             return NEGATIVE_PARTITION
         if state_epoch < 0:
@@ -170,7 +170,7 @@ class ShareCoordinator(Machine[Prune]):
         return self._propose(key, snapshot_record(key, after), after, None)
 
     def delete(self, key: ShareKey) -> Decision[None]:
-        """A group is done with a partition."""
+        """A group reads a partition no longer."""
         if key.partition < 0:
             return NEGATIVE_PARTITION
         if not self._exists(key.topic_id, key.partition):
@@ -180,7 +180,7 @@ class ShareCoordinator(Machine[Prune]):
         return self._propose(key, forgotten(key), None, None)
 
     def summary(self, key: ShareKey) -> Decision[ShareState | None]:
-        """What is known, for whoever only looks; None if a group has not begun with the partition."""
+        """The state, for a description; None if the group has not begun to read the partition."""
         if key.partition < 0:
             return NEGATIVE_PARTITION
         if not self._exists(key.topic_id, key.partition):
@@ -188,7 +188,7 @@ class ShareCoordinator(Machine[Prune]):
         return Answered(self._states.get(key))
 
     def topics_deleted(self, topic_ids: Iterable[bytes]) -> Decision[None]:
-        """Topics are gone: so is what groups have read of them."""
+        """Delete the states of deleted topics."""
         gone = set(topic_ids)
         records = tuple(forgotten(key) for key in self._states if key.topic_id in gone)
         return Proposed(records, None) if records else Answered(None)
@@ -201,7 +201,7 @@ class ShareCoordinator(Machine[Prune]):
     # ------------------------------------------------------------------ the log
 
     def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
-        """What was proposed last is adopted as it was decided."""
+        """Adopt the last proposal as it was decided."""
         if self._proposed is None or self._proposed[0] is not proposed:
             return False
         _, key, after = self._proposed
@@ -247,7 +247,7 @@ class ShareCoordinator(Machine[Prune]):
     # ------------------------------------------------------------------ housekeeping
 
     def due(self, now: int) -> Sequence[Prune]:
-        """From time to time, where there is anything."""
+        """Prune from time to time, if there are states."""
         if not self._states:
             return ()
         if self._next_prune is None:
@@ -255,14 +255,14 @@ class ShareCoordinator(Machine[Prune]):
         return (Prune(),) if self._next_prune <= now else ()
 
     def wake_at(self) -> int | None:
-        """When it is looked for what can go; at once where nobody has looked yet."""
+        """The time (ms) of the next pruning; the first one is due at once."""
         return (self._next_prune or 0) if self._states else None
 
     def prunable(self, end: int, now: int) -> int:
-        """Nothing before this offset is needed; the next look comes in a while."""
+        """The offset before which no record is needed; sets the time of the next pruning."""
         self._next_prune = now + self._prune_interval_ms
         return min(self._since.values(), default=end)
 
     def durable_state(self) -> dict[ShareKey, ShareState]:
-        """What the log says, and nothing else."""
+        """The state that follows from the log alone."""
         return dict(self._states)

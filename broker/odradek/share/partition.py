@@ -1,7 +1,7 @@
-"""A partition of a share group at its leader (KIP-932): which records are on their way to whom, and until when.
+"""A partition of a share group at its leader (KIP-932): the acquired records, their members and their locks.
 
-Nothing here reads a log or writes one. Who serves a ShareFetch has read batches and asks which of them a member gets;
-what becomes of records is first told to the share coordinator (`Change`) and then `settled`, one way or the other.
+It neither reads nor writes a log. ShareFetch passes the batches that it has read, and a member acquires some of them.
+A `Change` of records goes to the share coordinator first, and is then `settled`: kept, or undone.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ NOT_RENEWABLE = Refused(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition lo
 
 
 class AckType(IntEnum):
-    """What a member says of a record, numbered as in ShareAcknowledge."""
+    """Acknowledgement of a record, numbered as in ShareAcknowledge."""
 
     GAP = 0
-    """There is no such record."""
+    """The offset has no record."""
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
@@ -55,7 +55,7 @@ class AckType(IntEnum):
 
 
 class Acknowledged(Struct, frozen=True):
-    """What a member says of records in a row: one type for all, or one for each."""
+    """Acknowledgement of consecutive records: one type for all, or one for each."""
 
     first: int
     last: int
@@ -63,7 +63,7 @@ class Acknowledged(Struct, frozen=True):
 
 
 class ReadBatch(Struct, frozen=True):
-    """A batch of the log that could be delivered; one of an aborted transaction is for nobody who reads committed."""
+    """A batch of the log that could be delivered; a group that reads committed skips those of aborted transactions."""
 
     first: int
     last: int
@@ -71,19 +71,19 @@ class ReadBatch(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """What holds for a group now; times in ms."""
+    """The present limits of a group; times in ms."""
 
     lock_ms: int
     deliveries: int
-    """How often a record is delivered before it is given up."""
+    """Number of deliveries after which a record is archived."""
     locks: int
-    """How many records are on their way at most; whole batches may be a few more."""
+    """Limit of acquired records; whole batches may exceed it a little."""
     renews: bool = True
     """Whether members may prolong their locks (KIP-1222)."""
 
 
 class Acquired(Struct):
-    """Records that a member has got, and how often they were delivered."""
+    """Acquired records, with their delivery count."""
 
     first: int
     last: int
@@ -91,25 +91,25 @@ class Acquired(Struct):
 
 
 class Change(Struct, frozen=True):
-    """What is to become of records once the share coordinator knows of it."""
+    """A change of records that takes effect when the share coordinator has stored it."""
 
     start_offset: int
     complete_count: int
     batches: tuple[StateBatch, ...]
     stretches: tuple[tuple[int, int, Delivery], ...]
-    """The first and the last record of each stretch: it may be cut until the coordinator knows."""
+    """First and last record, and new state, of each stretch: a stretch may be cut before the change is settled."""
 
 
 class SharePartition:
-    """What the leader knows of a partition of a share group: volatile, but for what the share coordinator keeps."""
+    """The leader's state of a share partition: volatile, except for the part that the share coordinator stores."""
 
     def __init__(self, key: ShareKey, state: ShareState, leader_epoch: int, start_offset: int) -> None:
-        """`start_offset`: where to begin if the state does not say, or says what is gone from the log."""
+        """`start_offset`: the start if the state has none, or one that is no longer in the log."""
         self.key = key
         self.state_epoch = state.state_epoch
         self.leader_epoch = leader_epoch
         self.looked_at = NO_OFFSET
-        """Where a fetch has read last."""
+        """The offset of the last read."""
         begin = start_offset if state.start_offset == NO_OFFSET else state.start_offset
         self.stretches = Stretches(begin)
         for batch in state.batches:
@@ -124,16 +124,16 @@ class SharePartition:
 
     @property
     def next_offset(self) -> int:
-        """Where a member that fetches is to read."""
+        """The offset at which the next fetch reads."""
         return self.stretches.first_free()
 
     @property
     def is_looked_at(self) -> bool:
-        """Whether a fetch has read where the next one is to read: there were no records, or others came first."""
+        """Whether the last fetch read at the same offset: there were no records, or others came first."""
         return self.looked_at == self.next_offset
 
     def can_acquire(self, limits: Limits) -> bool:
-        """Whether there is room for another record on its way, or one that was on its way before."""
+        """Whether another record can be acquired: the limit is not reached, or one was released."""
         stretches = self.stretches
         return stretches.end - stretches.start < limits.locks or stretches.first_free() < stretches.end
 
@@ -150,10 +150,10 @@ class SharePartition:
         limits: Limits,
         now: int,
     ) -> list[Acquired]:
-        """The records of these batches that the member gets.
+        """Acquire records of these batches for the member.
 
-        Whole batches, so that a few more than `max_records` may come, unless it is `strict`; records that are acquired
-        for the first time are told apart into lots of about `batch_size`.
+        Whole batches, so there may be a few more than `max_records`, unless `strict`. Records that are acquired for the
+        first time form lots of about `batch_size`.
         """
         stretches = self.stretches
         if batches:
@@ -170,7 +170,7 @@ class SharePartition:
             if left <= 0:
                 break
             if lot_last >= stretches.end:
-                # What compaction has left out between batches goes with the records behind it.
+                # Offsets that compaction removed between batches belong to the records behind them.
                 new = Stretch(stretches.end, lot_last, Delivery.AVAILABLE, 0, Lot(stretches.end, lot_last))
                 stretches.append(new)
             stretches.cut(lot_first, lot_last)
@@ -185,7 +185,7 @@ class SharePartition:
                         stretch.lot.split = True
                         stretches.cut(stretch.first, stretch.first + left - 1)
                     if stretch.lot.first < max(lot_first, stretches.start) or stretch.lot.last > lot_last:
-                        # Others may get the rest of what was one lot when it was acquired before, or it is gone.
+                        # Other members may get the rest of a lot that was acquired before, or it is gone.
                         stretch.lot.split = True
                     left -= stretch.size
                     got.append(stretch)
@@ -199,7 +199,7 @@ class SharePartition:
         return _joined(each for each in got if each.state is Delivery.ACQUIRED)
 
     def _wanted(self, batches: Sequence[ReadBatch], max_records: int, limits: Limits) -> list[ReadBatch]:
-        """The first of these batches: as many as there is room for, and as have that many records in them."""
+        """The first of these batches, up to the limit of acquired records and to `max_records`."""
         stretches = self.stretches
         wanted: list[ReadBatch] = []
         records = 0
@@ -221,13 +221,13 @@ class SharePartition:
     def acknowledge(
         self, member: str, acknowledged: Iterable[Acknowledged], limits: Limits, now: int
     ) -> Change | Refused | None:
-        """What a member says of records it has; None where there is nothing to tell, and nothing changes if refused."""
+        """Take a member's acknowledgements. None if there is nothing to store; a refusal changes nothing."""
         changed: dict[int, tuple[Stretch, Delivery]] = {}
         renewed: list[Stretch] = []
         before = -1
         for said in acknowledged:
             if said.first <= before and said.last >= self.stretches.start:
-                # It has just been said what becomes of them.
+                # They were acknowledged just now.
                 return NOT_ACQUIRED
             before = said.last
             refused = self._acknowledge(member, said, limits, changed, renewed)
@@ -247,7 +247,7 @@ class SharePartition:
     ) -> Refused | None:
         stretches = self.stretches
         if said.last < stretches.start:
-            # It is done with already, as far as anybody can tell.
+            # It seems to be finished already.
             return None
         first = max(said.first, stretches.start)
         if stretches.start == stretches.end:
@@ -285,7 +285,7 @@ class SharePartition:
         return None
 
     def _check_lot(self, member: str, lot: Lot, first: int, last: int) -> Refused | None:
-        """A lot that nobody has split has one owner and one state, and is refused as a whole."""
+        """A lot that was not split has one owner and one state, and is refused as a whole."""
         if lot.split:
             return None
         of_lot = self.stretches.within(max(lot.first, self.stretches.start), lot.last)
@@ -300,11 +300,11 @@ class SharePartition:
     # ------------------------------------------------------------------ giving back
 
     def release(self, member: str, limits: Limits) -> Change | None:
-        """The member is gone: others get what it has."""
+        """Release the records of a member that is gone."""
         return self._release([each for each in self.stretches if each.member == member], limits)
 
     def expire(self, limits: Limits, now: int) -> Change | None:
-        """Locks whose time is over are opened."""
+        """Release records whose locks have expired."""
         return self._release([each for each in self.stretches if each.deadline <= now], limits)
 
     def _release(self, stretches: Iterable[Stretch], limits: Limits) -> Change | None:
@@ -351,10 +351,10 @@ class SharePartition:
         return Change(self.stretches.start, complete, tuple(batches), tuple(ended))
 
     def settled(self, change: Change, *, kept: bool) -> None:
-        """The share coordinator knows of the change, or could not be told: then everything is as before."""
+        """The share coordinator has stored the change, or failed to: then it is undone."""
         for first, last, state in change.stretches:
             self.stretches.unlock_gone(first, last, kept=kept)
-            # Whoever has asked for a part of it meanwhile was refused, and has cut it.
+            # An acknowledgement of a part of it was refused meanwhile, and has cut it.
             for stretch in self.stretches.within(first, last):
                 stretch.pending = False
                 if kept:
@@ -372,7 +372,7 @@ def _outcome(kind: AckType, stretch: Stretch, limits: Limits) -> Delivery:
 
 
 def _runs(said: Acknowledged, first: int, last: int) -> list[tuple[int, int, AckType]]:
-    """The records of a lot, by what is said of them."""
+    """Runs of records of a lot with the same acknowledgement."""
     if len(said.types) == 1:
         return [(first, last, said.types[0])]
     runs: list[tuple[int, int, AckType]] = []
@@ -386,7 +386,7 @@ def _runs(said: Acknowledged, first: int, last: int) -> list[tuple[int, int, Ack
 
 
 def _ends(batches: Sequence[ReadBatch], first: int, batch_size: int) -> Iterable[int]:
-    """Where lots end: behind as many whole batches as it takes to have so many records."""
+    """The ends of lots: each has as many whole batches as it takes for `batch_size` records."""
     last = first - 1
     for batch in batches:
         last = batch.last
@@ -398,7 +398,7 @@ def _ends(batches: Sequence[ReadBatch], first: int, batch_size: int) -> Iterable
 
 
 def _joined(stretches: Iterable[Stretch]) -> list[Acquired]:
-    """What a member is told: records of one lot, delivered as often, are told together."""
+    """Acquired records for the response: those of one lot with the same delivery count are joined."""
     told: list[Acquired] = []
     lot: Lot | None = None
     for stretch in sorted(stretches, key=lambda each: each.first):

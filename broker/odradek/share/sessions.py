@@ -1,6 +1,6 @@
-"""Sessions of ShareFetch (KIP-932): which partitions a member reads from, from one request to the next.
+"""Sessions of ShareFetch (KIP-932): they keep the partitions of a member from one request to the next.
 
-A session is a member's at one broker. Its epoch counts the requests: 0 begins it, -1 ends it.
+A member has one session at each broker. Its epoch counts the requests: 0 begins it, -1 ends it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class SharedPartition(Struct):
     """A partition of a session."""
 
     topic: str
-    """The name that its topic had when it came into the session, which nothing changes; empty if there was none."""
+    """The name of its topic when it came into the session, which never changes; empty if the id was unknown."""
     is_due: bool = False
-    """Whether the next answer names it, whatever there is: it is new, or had an error in the last one."""
+    """Whether the next response must hold it: it is new, or had an error in the last one."""
 
 
 class ShareSession(Struct):
-    """The partitions by topic id and index, in the order in which they came or were served."""
+    """The partitions by topic id and index, in the order in which they were added or served."""
 
     group_id: str
     member_id: str
@@ -38,7 +38,7 @@ class ShareSession(Struct):
     partitions: dict[TopicPartition, SharedPartition] = {}
 
     def served(self, told: Iterable[TopicPartition]) -> None:
-        """Records of these partitions were told: they go behind the others."""
+        """Move partitions whose records were sent behind the others."""
         for topic_partition in told:
             partition = self.partitions.pop(topic_partition, None)
             if partition is not None:
@@ -51,7 +51,7 @@ class ShareSessions:
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._begun: dict[object, ShareSession] = {}
-        """The last session that began over each connection, which ends with it; as in Kafka an earlier one does not."""
+        """The last session of each connection, which ends with it; as in Kafka an earlier one does not."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -61,7 +61,7 @@ class ShareSessions:
         return self._sessions.get((group_id, member_id))
 
     def open(self, group_id: str, member_id: str, connection: object, *, at_most: int) -> ShareSession | ErrorCode:
-        """Begin a session; one that the member had is forgotten."""
+        """Begin a session, in place of the member's old one."""
         key = group_id, member_id
         if key not in self._sessions and len(self._sessions) >= at_most:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
@@ -70,7 +70,7 @@ class ShareSessions:
         return session
 
     def find(self, group_id: str, member_id: str, epoch: int) -> ShareSession | ErrorCode:
-        """The session of a request, whose next epoch is counted; the last request may have any."""
+        """The session of a request, which increments its epoch; the final request may have any epoch."""
         session = self._sessions.get((group_id, member_id))
         if session is None:
             return ErrorCode.SHARE_SESSION_NOT_FOUND
@@ -82,13 +82,13 @@ class ShareSessions:
         return session
 
     def close(self, session: ShareSession) -> None:
-        """The session is over, unless another one has taken its place."""
+        """End a session, unless another one has replaced it."""
         key = session.group_id, session.member_id
         if self._sessions.get(key) is session:
             del self._sessions[key]
 
     def disconnected(self, connection: object) -> tuple[ShareSession, bool] | None:
-        """The connection is gone: its last session, which is over, and whether it was so before."""
+        """End the last session of a lost connection; returns it, and whether it had ended before."""
         session = self._begun.pop(connection, None)
         if session is None:
             return None

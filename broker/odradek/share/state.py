@@ -1,6 +1,6 @@
-"""How far a share group is with one partition: what `__share_group_state` says, and how its records become that.
+"""The state of one partition of a share group in `__share_group_state`: its records, and their fold.
 
-A snapshot says everything; updates after it say what has changed, and are laid over what was there.
+A snapshot has the whole state; updates after it have changes, which are laid over it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 NO_OFFSET = -1
-"""Of a group that has not begun with the partition, or an update that does not say."""
+"""The offset of a group that has not begun to read the partition, or of an update without one."""
 NO_COUNT = -1
 VALUE_VERSION = 0
 
 
 class Delivery(IntEnum):
-    """What has become of a record, numbered as in the log (KIP-932, "In-flight records")."""
+    """Delivery state of a record, numbered as in the log (KIP-932, "In-flight records")."""
 
     AVAILABLE = 0
     ACQUIRED = 1
-    """Never in the log: a lock dies with the leader that gave it."""
+    """Never in the log: a lock ends with its leader."""
     ACKNOWLEDGED = 2
     ARCHIVED = 4
 
@@ -61,7 +61,7 @@ class ShareKey(Struct, frozen=True):
 
 
 class StateBatch(Struct, frozen=True):
-    """Records from `first` to `last` with the same state, delivered as often."""
+    """Records from `first` to `last` with the same state and delivery count."""
 
     first: int
     last: int
@@ -70,32 +70,31 @@ class StateBatch(Struct, frozen=True):
 
 
 class ShareState(Struct, frozen=True):
-    """What is known of a partition of a share group; times in ms."""
+    """The state of a partition of a share group; times in ms."""
 
     snapshot_epoch: int
     state_epoch: int
     leader_epoch: int
     start_offset: int
     complete_count: int
-    """How many records from the start offset on are done with; -1 where nobody has said."""
+    """Number of finished records from the start offset on; -1 if unknown."""
     batches: tuple[StateBatch, ...]
     created: int
     written: int
     updates: int = 0
-    """How many updates have come since the snapshot."""
+    """Number of updates since the snapshot."""
 
 
 def coordinator_key(key: ShareKey) -> str:
-    """What decides which partition of `__share_group_state` has it, as FindCoordinator spells it."""
+    """The key that selects the partition of `__share_group_state`, as in FindCoordinator."""
     topic = urlsafe_b64encode(key.topic_id).decode().rstrip("=")
     return f"{key.group_id}:{topic}:{key.partition}"
 
 
 def laid_over(below: Sequence[StateBatch], above: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """The batches of an update over those before, from the start offset on; neighbours that are alike become one.
+    """The batches of an update laid over the earlier ones, from the start offset on; equal neighbours are joined.
 
-    Of two that speak of the same record the one that has seen it delivered more often is right, then the one in which
-    it has come further.
+    If two have the same record, the one with the higher delivery count wins, then the one with the later state.
     """
     merged = list(below)
     for new in above:
@@ -116,7 +115,7 @@ def laid_over(below: Sequence[StateBatch], above: Iterable[StateBatch], start_of
 def _with(batches: list[StateBatch], new: StateBatch) -> list[StateBatch]:
     result: list[StateBatch] = []
     position = new.first
-    """From where on the new one still has to be placed."""
+    """The first offset of the new batch that is not placed yet."""
     for old in batches:
         if old.last < new.first:
             result.append(old)
@@ -146,7 +145,7 @@ def _with(batches: list[StateBatch], new: StateBatch) -> list[StateBatch]:
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> LogRecord:
-    """Everything about a partition."""
+    """A snapshot of the state of a partition."""
     value = ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -166,7 +165,7 @@ def snapshot_record(key: ShareKey, state: ShareState) -> LogRecord:
 
 
 def update_record(key: ShareKey, state: ShareState, batches: Iterable[StateBatch]) -> LogRecord:
-    """What has changed: these batches, the start offset, the leader."""
+    """An update: these batches, the start offset, the leader epoch."""
     value = ShareUpdateValue(
         snapshot_epoch=state.snapshot_epoch,
         leader_epoch=state.leader_epoch,
@@ -184,7 +183,7 @@ def update_record(key: ShareKey, state: ShareState, batches: Iterable[StateBatch
 
 
 def forgotten(key: ShareKey) -> LogRecord:
-    """Nothing is known of the partition any more."""
+    """The tombstone of a partition."""
     return LogRecord(_snapshot_key(key), None)
 
 
@@ -193,7 +192,7 @@ def _snapshot_key(key: ShareKey) -> bytes:
 
 
 def state_of_snapshot(value: ShareSnapshotValue) -> ShareState:
-    """What a snapshot says."""
+    """The state in a snapshot."""
     return ShareState(
         snapshot_epoch=value.snapshot_epoch,
         state_epoch=value.state_epoch,
@@ -210,7 +209,7 @@ def state_of_snapshot(value: ShareSnapshotValue) -> ShareState:
 
 
 def state_of_update(before: ShareState, value: ShareUpdateValue, written: int) -> ShareState:
-    """What an update makes of what was there."""
+    """The state after an update."""
     batches = (
         StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
         for each in value.state_batches

@@ -1,7 +1,7 @@
-"""The records of a share partition that are on their way, counted together where they are alike.
+"""The records in flight of a share partition, as stretches of consecutive records in the same state.
 
-They lie one behind the other from where the group has got to up to where it reads on; offsets without records between
-them, which compaction has left out, are a stretch of their own that nobody gets.
+They lie one behind the other from the start offset of the group to the offset at which it reads on. Offsets without
+records, which compaction removed, are stretches of their own that are never delivered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TERMINAL = frozenset({Delivery.ACKNOWLEDGED, Delivery.ARCHIVED})
 
 
 class Lot(Struct):
-    """Records that were acquired together; what is said about a part of them makes it `split` for good."""
+    """Records that were acquired together; an acknowledgement of a part makes it `split` for good."""
 
     first: int
     last: int
@@ -29,7 +29,7 @@ class Lot(Struct):
 
 
 class Stretch(Struct):
-    """Records in a row that are alike; `deadline` is when a lock ends (ms)."""
+    """Consecutive records in the same state; `deadline` is the end of their lock (ms)."""
 
     first: int
     last: int
@@ -39,9 +39,9 @@ class Stretch(Struct):
     member: str = NOBODY
     deadline: int = 0
     pending: bool = False
-    """Whether the share coordinator is just being told what is to become of them: nobody may touch them."""
+    """Whether a change of them is on its way to the share coordinator: they must not change meanwhile."""
     is_gap: bool = False
-    """Whether there are only offsets, and no records: they are never told to anybody, and not counted."""
+    """Whether these are offsets without records: they are neither delivered nor counted."""
 
     @property
     def size(self) -> int:
@@ -62,28 +62,28 @@ def _first(stretch: Stretch) -> int:
 
 
 class Stretches:
-    """The stretches from `start` up to `end`, which is the first offset that was never acquired.
+    """The stretches from `start` up to `end`, the first offset that was never acquired.
 
-    Records that a member has stay locked when they go from the log, and hold the start back until they are given back.
+    Acquired records stay locked when they are deleted from the log, and hold the start back until they are released.
     """
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.end = start
         self.complete = 0
-        """How many of the records are done with."""
+        """Number of finished records."""
         self._all: list[Stretch] = []
         self._gone: list[Stretch] = []
         """Records before the start that are still locked."""
         self._last_gone = -1
-        """The last record that was counted when some of these went; -1 where none are locked."""
+        """The last record that was counted when some of these were deleted; -1 if none is locked."""
 
     def __iter__(self) -> Iterator[Stretch]:
         yield from self._gone
         yield from self._all
 
     def append(self, stretch: Stretch) -> None:
-        """Records behind all others."""
+        """Add records behind all others."""
         assert stretch.first == self.end, f"{stretch.first} does not follow {self.end}"
         self._all.append(stretch)
         self.end = stretch.last + 1
@@ -91,7 +91,7 @@ class Stretches:
             self.complete += stretch.size
 
     def pass_gap(self, first: int) -> None:
-        """The log has no records before this offset: those that were free are gone, and what follows begins here."""
+        """The log has no records before this offset: drop the free ones; the next stretch begins here."""
         free = self.first_free()
         if first <= free:
             return
@@ -119,7 +119,7 @@ class Stretches:
         return found
 
     def unlock_gone(self, first: int, last: int, *, kept: bool) -> None:
-        """The share coordinator knows that these are given back, or could not be told; it is about what is gone."""
+        """The release of deleted records was stored by the share coordinator, or failed."""
         for each in self._gone:
             if first <= each.first and each.last <= last:
                 each.pending = False
@@ -127,7 +127,7 @@ class Stretches:
             self._gone = [each for each in self._gone if not (first <= each.first and each.last <= last)]
 
     def cut(self, first: int, last: int) -> list[Stretch]:
-        """The stretches that are exactly these records: those at the ends are cut."""
+        """The stretches of exactly these records; those at the ends are cut."""
         self._cut_before(first)
         self._cut_before(last + 1)
         return self.within(first, last)
@@ -144,7 +144,7 @@ class Stretches:
         every.insert(at + 1, right)
 
     def become(self, stretch: Stretch, state: Delivery) -> None:
-        """Another state for a whole stretch; whoever had it has it no more."""
+        """Change the state of a whole stretch, which takes it from its member."""
         if stretch.is_terminal:
             self.complete -= stretch.size
         stretch.state, stretch.member, stretch.pending = state, NOBODY, False
@@ -152,15 +152,15 @@ class Stretches:
             self.complete += stretch.size
 
     def first_free(self) -> int:
-        """Where reading goes on: the first record that nobody has."""
+        """The offset to read next: the first free record."""
         return next((each.first for each in self._all if each.is_free), self.end)
 
     def move_on(self) -> None:
-        """What is done with at the start is no longer counted, unless records are locked before it."""
+        """Move the start behind finished records, unless earlier records are locked."""
         if self._gone:
             return
         if not self._all and self._last_gone >= 0:
-            # As in Kafka, which then goes on behind the last record that it has counted, wherever the log begins.
+            # As in Kafka, which then continues behind the last record that it has counted, at any log start.
             self.start = self.end = self._last_gone + 1
         self._last_gone = -1
         done = 0
@@ -173,7 +173,7 @@ class Stretches:
         del self._all[:done]
 
     def begin_at(self, offset: int) -> None:
-        """Records before this offset are gone from the log."""
+        """Records before this offset were deleted from the log."""
         if offset <= self.start:
             return
         self._cut_before(offset)

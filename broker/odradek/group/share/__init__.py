@@ -1,9 +1,9 @@
-"""Share groups (KIP-932): members share partitions, and the group decides who reads from which.
+"""Share groups (KIP-932): members share partitions, which the group assigns.
 
-- `group`: what the log says of a group, as a fold over its records (`records`).
+- `group`: the state of a group, as a fold over its records (`records`).
 - `assignor`: how many members share each partition.
-- `heartbeat`: ShareGroupHeartbeat; `state`: which share partitions the share coordinator knows of.
-- `groups`: what each request leads to.
+- `heartbeat`: ShareGroupHeartbeat; `states`: the share partitions that the share coordinator knows.
+- `groups`: the decisions about requests.
 
-Which records a member gets is none of a group's business: that is decided where a partition is led (`odradek.share`).
+The group does not deal with records: the leader of a partition delivers them (`odradek.share`).
 """

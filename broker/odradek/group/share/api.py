@@ -189,7 +189,7 @@ class ShareGroupApi:
         lowest=1,
     )
     async def heartbeat(self, call: Call[ShareGroupHeartbeatRequest]) -> ShareGroupHeartbeatResponse:
-        """Join, stay or leave; answered with what has changed for the member."""
+        """ShareGroupHeartbeat: join, stay or leave; the response has the changes for the member."""
         request = call.request
         if not self._is_served:
             return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -219,7 +219,7 @@ class ShareGroupApi:
         lowest=1,
     )
     async def describe(self, call: Call[ShareGroupDescribeRequest]) -> ShareGroupDescribeResponse:
-        """Say who the members of groups are, and what they read from."""
+        """ShareGroupDescribe: the members of groups, and their assignments."""
         groups = await described(
             self._coordinators,
             self._turns,
@@ -244,7 +244,7 @@ class ShareGroupApi:
         ),
     )
     async def describe_offsets(self, call: Call[DescribeShareGroupOffsetsRequest]) -> DescribeShareGroupOffsetsResponse:
-        """Say where groups have got to, as the share coordinator knows it."""
+        """DescribeShareGroupOffsets: the positions of groups, from the share coordinator."""
         request = call.request
         response = DescribeShareGroupOffsetsResponse()
         for group in request.groups:
@@ -274,7 +274,7 @@ class ShareGroupApi:
         if any(
             not topic.partitions and self._metadata.image.topic(topic.topic_name) is not None for topic in asked.topics
         ):
-            # As in Kafka, which asks the share coordinator for none of the partitions and fails.
+            # As in Kafka, which asks the share coordinator for no partition and fails.
             answer.error_code, answer.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED
             return answer
         for name, wanted in self._wanted(asked.topics):
@@ -282,7 +282,7 @@ class ShareGroupApi:
         return answer
 
     def _wanted(self, topics: list[DescribeShareGroupOffsetsRequestTopic]) -> Iterator[tuple[str, list[int]]]:
-        """What is asked for: topics that are not there one by one, the others and their partitions once each."""
+        """Topics with their partitions: unknown topics one by one, the others once each."""
         known: dict[str, dict[int, None]] = {}
         for topic in topics:
             if self._metadata.image.topic(topic.topic_name) is None:
@@ -327,7 +327,7 @@ class ShareGroupApi:
         return answer
 
     async def _end_offset(self, topic: str, index: int) -> int | None:
-        """Where a partition ends, wherever it is led; None if that cannot be known now."""
+        """The end offset of a partition, from its leader; None if that cannot be reached."""
         registered = self._metadata.image.partition(topic, index)
         if registered is None or not self._metadata.image.is_alive(registered.leader):
             return None
@@ -361,7 +361,7 @@ class ShareGroupApi:
         ),
     )
     async def alter_offsets(self, call: Call[AlterShareGroupOffsetsRequest]) -> AlterShareGroupOffsetsResponse:
-        """Have a group without members begin anew at these offsets."""
+        """AlterShareGroupOffsets: a group without members starts again at these offsets."""
         request = call.request
         if not self._is_served:
             return AlterShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -423,7 +423,7 @@ class ShareGroupApi:
         ),
     )
     async def delete_offsets(self, call: Call[DeleteShareGroupOffsetsRequest]) -> DeleteShareGroupOffsetsResponse:
-        """Have a group without members forget these topics."""
+        """DeleteShareGroupOffsets: delete these topics from a group without members."""
         request = call.request
         if not self._is_served:
             return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -446,7 +446,7 @@ class ShareGroupApi:
         for name, topic in asked:
             answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
             if topic is not None and topic.id in outcome.offsets:
-                # Each of these is answered once, the others as often as they are named.
+                # Each of these is answered once, the others as often as the request names them.
                 deleted[topic.id] = answer
                 answer.topic_id = topic.id
                 if topic.id in failed:

@@ -1,6 +1,6 @@
-"""The simple assignor (KIP-932, "Assigning partitions"): every partition to somebody, and every member something.
+"""The simple assignor (KIP-932, "Assigning partitions"): every partition has a member, every member a partition.
 
-With more members than partitions several share one. Members keep what they have as far as that stays even.
+With more members than partitions several share one. Members keep their partitions as far as that stays even.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TopicPartition: TypeAlias = tuple[bytes, int]
 def simple_assignor(
     subscriptions: Mapping[str, frozenset[bytes]], before: Mapping[str, Partitions], partitions: Partitions
 ) -> dict[str, dict[bytes, frozenset[int]]]:
-    """Who reads from which: `subscriptions` are topic ids by member, `partitions` all that may be assigned.
+    """The partitions of each member. `subscriptions`: topic ids by member; `partitions`: all that may be assigned.
 
     Members that subscribe to the same topics share them among themselves; where subscriptions differ, each topic is
     shared by its subscribers.
@@ -54,7 +54,7 @@ def _share(
     if not wanted or not members:
         return {}
     sharing = -(-len(members) // len(wanted))
-    """How many members read from each partition."""
+    """Number of members that read from each partition."""
     total = sharing * len(wanted)
     rounded = [-(-total * place // len(members)) for place in range(len(members) + 1)]
     quota = {member_id: rounded[place + 1] - rounded[place] for place, member_id in enumerate(members)}

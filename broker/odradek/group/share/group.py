@@ -1,6 +1,6 @@
 """A share group: a fold over its records, and the sessions of its members beside them.
 
-There is nothing to give up and nothing to wait for: a member has what the target says as soon as it has heard of it.
+A member gives nothing up and waits for nothing: it has its target assignment as soon as it gets it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["KnownTopic", "ShareGroup", "ShareGroupState", "ShareMember", "StateP
 
 
 class ShareGroupState(Enum):
-    """Whether anybody is there."""
+    """The state of a share group."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -27,7 +27,7 @@ class ShareGroupState(Enum):
 
 
 class ShareMember(Struct, frozen=True):
-    """Who it is, what it subscribes to, and what it reads from."""
+    """A member: its client, its subscriptions and its assignment."""
 
     member_id: str
     rack_id: str | None = None
@@ -40,14 +40,14 @@ class ShareMember(Struct, frozen=True):
 
 
 class KnownTopic(Struct, frozen=True):
-    """Partitions of a topic whose share state the coordinator of states has, or is to have."""
+    """Partitions of a topic whose state the share coordinator has, or will have."""
 
     name: str
     partitions: frozenset[int]
 
 
 class StatePartitions(Struct, frozen=True):
-    """How far the share coordinator is with the partitions of a group, by the id of the topic."""
+    """The progress of the share coordinator with the partitions of a group, by topic id."""
 
     initializing: Mapping[bytes, KnownTopic] = {}
     initialized: Mapping[bytes, KnownTopic] = {}
@@ -58,7 +58,7 @@ class StatePartitions(Struct, frozen=True):
 
 
 class ShareGroup(MembersAndTargets[ShareMember, Partitions]):
-    """Members, what each shall have, and the epochs of both."""
+    """Members, their targets, and the epochs of both."""
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -66,7 +66,7 @@ class ShareGroup(MembersAndTargets[ShareMember, Partitions]):
         """None until the log has a record of it."""
 
         self.times: Times[str] = Times()
-        """When the session of a member is over (ms)."""
+        """The end of each member's session (ms)."""
 
     @property
     def state(self) -> ShareGroupState:
@@ -77,7 +77,7 @@ class ShareGroup(MembersAndTargets[ShareMember, Partitions]):
         return any(topic in member.topic_names for member in self.members.values())
 
     def subscribed_topics(self, members: Iterable[ShareMember]) -> frozenset[str]:
-        """What these members subscribe to together."""
+        """All topics that these members subscribe to."""
         names: set[str] = set()
         for member in members:
             names |= member.topic_names
@@ -90,23 +90,23 @@ class ShareGroup(MembersAndTargets[ShareMember, Partitions]):
         return {topic_id: known.partitions for topic_id, known in self.states.initialized.items()}
 
     def durable_state(self) -> tuple[object, ...]:
-        """What the log says, and nothing else."""
+        """The state that follows from the log alone."""
         epochs = self.epoch, self.metadata_hash, self.assignment_epoch, self.assignment_timestamp
         return epochs, dict(self.members), dict(self.targets), self.states
 
     # ------------------------------------------------------------------ folding
 
     def fold_member(self, member: ShareMember) -> None:
-        """A member as it is from now on."""
+        """Add or replace a member."""
         self.members[member.member_id] = member
 
     def fold_no_member(self, member_id: str) -> None:
-        """It is gone, and its session with it."""
+        """Remove a member and its session."""
         self.members.pop(member_id, None)
         self.times.drop(member_id)
 
     def fold_no_assignment(self, member_id: str) -> None:
-        """The member has nothing any more: it is about to go."""
+        """Remove the assignment of a member that is about to go."""
         member = self.members.get(member_id)
         if member is not None:
             self.fold_member(replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH, assigned=NO_PARTITIONS))

@@ -1,4 +1,4 @@
-"""The share groups of one partition of `__consumer_offsets`: what each request about one leads to."""
+"""The share groups of one partition of `__consumer_offsets`: the decisions about requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ShareGroups:
         self._topics = topics
         self._settings = settings
         self.to_initialize: dict[str, int] = {}
-        """Groups of which the share coordinator is to be told, with the state epoch."""
+        """Groups with partitions that the share coordinator must initialize, with the state epoch."""
 
     # ------------------------------------------------------------------ members
 
@@ -104,7 +104,7 @@ class ShareGroups:
         return group if isinstance(group, ShareGroup) else _not_share(group_id)
 
     def describe(self, group_id: str) -> DescribedGroup | Refused:
-        """ShareGroupDescribe, for one group; topics that are gone are left out."""
+        """ShareGroupDescribe, for one group; deleted topics are left out."""
         group = self.found(group_id)
         if isinstance(group, Refused):
             return group
@@ -138,20 +138,20 @@ class ShareGroups:
     # ------------------------------------------------------------------ time
 
     def begin(self, group: ShareGroup, now: int) -> None:
-        """Begin the sessions that nobody has begun: after a failover."""
+        """Begin sessions of members that have none: after a failover."""
         timeout_ms = self._settings(group.group_id).session_timeout_ms
         for member_id in group.members:
             group.times.set_if_none(member_id, now + timeout_ms)
 
     def advance(self, group: ShareGroup, now: int) -> Decision[None]:
-        """Drop members whose session is over."""
+        """Remove members whose session has timed out."""
         gone = [member_id for member_id in group.times.over(now) if member_id in group.members]
         return Proposed(tuple(dropped(group, gone, self._topics())), None) if gone else Answered(None)
 
     # ------------------------------------------------------------------ what the share coordinator has to know
 
     def initializing(self, group_id: str) -> ShareStates | None:
-        """What the share coordinator is to begin for a group; None if there is nothing any more."""
+        """The states that the share coordinator must initialize for a group; None if there are none."""
         state_epoch = self.to_initialize.pop(group_id, None)
         group = self._groups.get(group_id)
         if state_epoch is None or not isinstance(group, ShareGroup) or group.states is None:
@@ -163,7 +163,7 @@ class ShareGroups:
         return ShareStates(group_id, state_epoch, offsets) if offsets else None
 
     def initialized(self, group_id: str, done: Partitions, failed: Partitions) -> Decision[None]:
-        """The share coordinator has begun with these partitions, and could not with those."""
+        """The share coordinator has initialized the `done` partitions, and not the `failed` ones."""
         group = self._groups.get(group_id)
         if not isinstance(group, ShareGroup) or group.states is None:
             return Answered(None)
@@ -171,7 +171,7 @@ class ShareGroups:
         return Answered(None) if after == group.states else self._told(group, after, None)
 
     def deleting(self, group_id: str) -> Decision[ShareStates | None]:
-        """DeleteGroups: the share coordinator forgets the group first; None where it knows nothing of it."""
+        """DeleteGroups: the states that the share coordinator must delete first; None if it has none of the group."""
         group = self._groups.get(group_id)
         if not isinstance(group, ShareGroup) or group.states is None or not group.is_empty:
             return Answered(None)
@@ -194,7 +194,7 @@ class ShareGroups:
         return ShareStates(group.group_id, group.epoch, offsets)
 
     def topics_deleted(self, topic_ids: Iterable[bytes]) -> list[LogRecord]:
-        """Topics are gone: nothing of theirs is to be read any more."""
+        """Records for deleted topics, which are no longer read."""
         gone = set(topic_ids)
         records = []
         for group in self._groups.values():
@@ -207,14 +207,14 @@ class ShareGroups:
     # ------------------------------------------------------------------ offsets
 
     def known_partitions(self, group_id: str) -> dict[bytes, frozenset[int]] | Refused:
-        """The partitions whose state the share coordinator has for a group; none for a group that is not there."""
+        """The partitions of a group whose state the share coordinator has; none for an unknown group."""
         group = self._groups.get(group_id)
         if group is None:
             return {}
         return group.initialized() if isinstance(group, ShareGroup) else _not_share(group_id)
 
     def alter_offsets(self, group_id: str, offsets: dict[bytes, dict[int, int]]) -> Decision[ShareStates]:
-        """AlterShareGroupOffsets, of partitions that exist: the share coordinator is to begin anew with them."""
+        """AlterShareGroupOffsets of existing partitions: the share coordinator must initialize them again."""
         group = self._empty_group(group_id)
         if group is None:
             group = ShareGroup(group_id)
@@ -232,7 +232,7 @@ class ShareGroups:
         return self._told(group, begun(group.states, new), states)
 
     def delete_offsets(self, group_id: str, topic_ids: Sequence[bytes]) -> Decision[ShareStates]:
-        """DeleteShareGroupOffsets: the share coordinator is to forget these topics, as far as it knows them."""
+        """DeleteShareGroupOffsets: the share coordinator must delete those of these topics that it has."""
         group = self._empty_group(group_id)
         if group is None:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -245,7 +245,7 @@ class ShareGroups:
         return self._told(group, ended(states, known), self._states_of(group, known))
 
     def offsets_deleted(self, group_id: str, topic_ids: Iterable[bytes]) -> Decision[None]:
-        """The share coordinator has forgotten these topics."""
+        """The share coordinator has deleted these topics."""
         group = self._groups.get(group_id)
         if not isinstance(group, ShareGroup) or group.states is None:
             return Answered(None)
@@ -267,7 +267,7 @@ class ShareGroups:
     # ------------------------------------------------------------------ the log
 
     def fold(self, group_id: str, key: ShareKey, value: msgspec.Struct | None, *, loading: bool) -> None:
-        """One record of a share group."""
+        """Fold one record of a share group."""
         group = self._groups.get(group_id)
         if not isinstance(group, ShareGroup):
             if value is None:
@@ -278,7 +278,7 @@ class ShareGroups:
             del self._groups[group_id]
             self.to_initialize.pop(group_id, None)
         elif loading and group.states is not None and group.states.initializing:
-            # The coordinator before may not have come to tell the share coordinator.
+            # The last coordinator may have ended before it called the share coordinator.
             self.to_initialize[group_id] = group.epoch
 
 

@@ -1,6 +1,6 @@
-"""What a share group answers to ShareGroupHeartbeat (KIP-932), and what the log is told when members go.
+"""ShareGroupHeartbeat (KIP-932), and the records of members that go.
 
-A heartbeat says what has changed of a member; its answer says what has changed for it.
+A heartbeat has the changes of a member; its response has the changes for it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _RULES: Sequence[Rule] = (
     ),
     (lambda request: request.member_epoch < LEAVING_EPOCH, "MemberEpoch is invalid."),
 )
-"""In this order; the first that holds is answered."""
+"""Checks in this order; the first one that holds is the error."""
 
 
 def refusal_of_heartbeat(request: ShareGroupHeartbeatRequest) -> Refused | None:
-    """Why the request makes no sense, whatever the group; None if it does."""
+    """The error of a request that is invalid for any group; None if it is valid."""
     for holds, sentence in _RULES:
         if holds(request):
             return Refused(ErrorCode.INVALID_REQUEST, sentence)
@@ -70,7 +70,7 @@ def refusal_of_heartbeat(request: ShareGroupHeartbeatRequest) -> Refused | None:
 
 
 class Beaten(Struct, frozen=True):
-    """What a heartbeat has led to, and the epoch in which the share coordinator is to be told of new partitions."""
+    """The decision about a heartbeat, and the epoch for partitions that the share coordinator must initialize."""
 
     decision: Decision[ShareGroupHeartbeatResponse]
     state_epoch: int | None = None
@@ -85,7 +85,7 @@ def beat(
     settings: ShareSettings,
     now: int,
 ) -> Beaten:
-    """The answer to a member that joins or stays; the request has been found to make sense."""
+    """The response for a member that joins or stays; the request is valid."""
     known = group.members.get(request.member_id)
     if known is None and len(group.members) >= settings.max_size:
         sentence = f"The share group has reached its maximum capacity of {settings.max_size} members."
@@ -107,7 +107,7 @@ def beat(
         assigned = _wanted(target.partitions, member, topics)
         after = replace(member, epoch=target.epoch, previous_epoch=member.epoch, assigned=assigned)
     elif epoch != group.epoch:
-        # It need not wait for the next assignment to be rid of what it does not want, or what is not there any more.
+        # Unwanted and deleted topics leave its assignment at once, before the next target.
         after = replace(member, assigned=_wanted(target.partitions, member, topics))
     if after != member:
         records.append(current_record(group.group_id, after))
@@ -126,7 +126,7 @@ def beat(
 
 
 def _refusal_of_epoch(member: ShareMember, epoch: int) -> Refused | None:
-    # The answer with the new epoch may have been lost, so the epoch before is good as well.
+    # The response with the new epoch may have been lost, so the last epoch is valid as well.
     if epoch in (JOINING_EPOCH, member.epoch, member.previous_epoch):
         return None
     start = f"The share group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch}) "
@@ -137,7 +137,7 @@ def _refusal_of_epoch(member: ShareMember, epoch: int) -> Refused | None:
 
 
 def _updated(before: ShareMember, request: ShareGroupHeartbeatRequest, client: Client) -> ShareMember:
-    """What the request does not name stays as it was."""
+    """The member after the request; fields that it leaves out stay."""
     names = request.subscribed_topic_names
     return replace(
         before,
@@ -156,7 +156,7 @@ def _next_epoch(
     topics: Topics,
     records: list[LogRecord],
 ) -> int:
-    """The group moves on when subscriptions or topics change, and when more partitions can be assigned."""
+    """The group epoch: it grows when subscriptions or topics change, and when more partitions can be assigned."""
     moves_on = member.topic_names != before.topic_names or awaits_assignment(group, names, topics)
     if not moves_on and group.hashed_offset == topics.offset:
         return group.epoch
@@ -183,7 +183,7 @@ def _next_target(
     now: int,
     records: list[LogRecord],
 ) -> _Target:
-    """What the member shall have; targets are computed at most once in the assignment interval (KIP-1263)."""
+    """The target of the member; targets are computed at most once in the assignment interval (KIP-1263)."""
     last, interval_ms = group.assignment_timestamp, settings.assignment_interval_ms
     too_early = bool(last) and bool(interval_ms) and now < last + interval_ms
     if group.assignment_epoch >= epoch or too_early:
@@ -209,7 +209,7 @@ def _next_target(
 
 
 def _wanted(target: Partitions, member: ShareMember, topics: Topics) -> Partitions:
-    """What of a target is of topics that the member has subscribed to, and that are there."""
+    """The part of a target with existing topics that the member has subscribed to."""
     ids = {topic.id for name in member.topic_names if (topic := topics.topic(name)) is not None}
     return {topic_id: indexes for topic_id, indexes in target.items() if topic_id in ids}
 
@@ -223,7 +223,7 @@ def _assignment(assigned: Partitions) -> Assignment:
 
 
 def dropped(group: ShareGroup, member_ids: Iterable[str], topics: Topics) -> list[LogRecord]:
-    """What the log is told when these members are gone; the group moves on."""
+    """The records for members that are gone; the group epoch grows."""
     gone = dict.fromkeys(member_ids)
     records = [record for member_id in gone for record in member_tombstones(group.group_id, member_id)]
     left = [member for member_id, member in group.members.items() if member_id not in gone]

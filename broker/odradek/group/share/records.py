@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` keeps of share groups, in Kafka's formats: how it is written, and how it is folded."""
+"""Records of share groups in `__consumer_offsets`, in Kafka's formats: how they are written and folded."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ShareRecords(ModernRecords[ShareMember, Partitions]):
     """Members of share groups and their targets, in Kafka's messages."""
 
     def description(self, member: ShareMember) -> ShareGroupMemberMetadataValue:
-        """Who a member is, and what it subscribes to."""
+        """The record of a member's client and subscriptions."""
         return ShareGroupMemberMetadataValue(
             rack_id=member.rack_id,
             client_id=member.client_id,
@@ -74,7 +74,7 @@ class ShareRecords(ModernRecords[ShareMember, Partitions]):
         )
 
     def written_target(self, target: Partitions) -> ShareGroupTargetAssignmentMemberValue:
-        """What a member shall have."""
+        """The record of a member's target."""
         partitions = [
             TopicPartition(topic_id=topic_id, partitions=sorted(indexes))
             for topic_id, indexes in sorted(target.items())
@@ -82,7 +82,7 @@ class ShareRecords(ModernRecords[ShareMember, Partitions]):
         return ShareGroupTargetAssignmentMemberValue(topic_partitions=partitions)
 
     def assignment(self, member: ShareMember) -> ShareGroupCurrentMemberAssignmentValue:
-        """What a member has, and in which epoch it is."""
+        """The record of a member's assignment and epoch."""
         assigned = [
             TopicPartitions(topic_id=topic_id, partitions=sorted(indexes))
             for topic_id, indexes in member.assigned.items()
@@ -95,11 +95,11 @@ class ShareRecords(ModernRecords[ShareMember, Partitions]):
         )
 
     def new_member(self, member_id: str) -> ShareMember:
-        """A member of which nothing but its id is known."""
+        """A member with an id and no other data."""
         return ShareMember(member_id)
 
     def described(self, known: ShareMember, value: Struct) -> ShareMember:
-        """The member, being who a record says that it is."""
+        """The member with the client and subscriptions of a record."""
         assert isinstance(value, ShareGroupMemberMetadataValue), "the value of such a key"
         return replace(
             known,
@@ -110,12 +110,12 @@ class ShareRecords(ModernRecords[ShareMember, Partitions]):
         )
 
     def read_target(self, value: Struct) -> Partitions:
-        """What a record says that a member shall have."""
+        """The target in a record."""
         assert isinstance(value, ShareGroupTargetAssignmentMemberValue), "the value of such a key"
         return {each.topic_id: frozenset(each.partitions) for each in value.topic_partitions}
 
     def assigned(self, known: ShareMember, value: Struct) -> ShareMember:
-        """The member, having what a record says that it has."""
+        """The member with the assignment of a record."""
         assert isinstance(value, ShareGroupCurrentMemberAssignmentValue), "the value of such a key"
         return replace(
             known,
@@ -139,13 +139,13 @@ member_tombstones, assignment_epoch_record = RECORDS.member_tombstones, RECORDS.
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
-    """The group has moved on."""
+    """The record of a new group epoch."""
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return record(ShareGroupMetadataKey(group_id=group_id), value)
 
 
 def states_record(group_id: str, states: StatePartitions) -> LogRecord:
-    """Which share partitions the share coordinator knows of, is to know of, and is to forget."""
+    """The record of the share partitions that are initialized, to be initialized, and to be deleted."""
     value = ShareGroupStatePartitionMetadataValue(
         initializing_topics=_known(states.initializing),
         initialized_topics=_known(states.initialized),
@@ -162,7 +162,7 @@ def _known(topics: Mapping[bytes, KnownTopic]) -> list[TopicPartitionsInfo]:
 
 
 def group_tombstones(group: ShareGroup) -> list[LogRecord]:
-    """There is no such group any more; it has no members."""
+    """The tombstones of a group without members."""
     group_id = group.group_id
     return [
         record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
@@ -175,7 +175,7 @@ def group_tombstones(group: ShareGroup) -> list[LogRecord]:
 
 
 def fold(group: ShareGroup, key: ShareKey, value: Struct | None) -> bool:
-    """One record about this group; whether the group is still there after it."""
+    """Fold one record of this group; True if the group still exists after it."""
     match key, value:
         case ShareGroupMetadataKey(), ShareGroupMetadataValue():
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash

@@ -1,4 +1,4 @@
-"""What share groups are configured with, as whoever runs the coordinator resolves it: a group's own values first."""
+"""Settings of share groups: a group's own values first, then those of the broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ShareSettings"]
 
 
 class ShareSettings(Struct, frozen=True):
-    """What holds for one group now; times in ms."""
+    """The present settings of one group; times in ms."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5000

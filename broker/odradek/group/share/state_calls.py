@@ -1,4 +1,4 @@
-"""What a group coordinator has the share coordinator do: begin with the partitions of a group, and forget them."""
+"""Calls of a group coordinator to share coordinators: initialize and delete the states of a group."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["Failures", "begin_states", "delete_states"]
 
 ASKED_AT_ONCE = 20
-"""How many partitions the share coordinator is asked about before others may go on."""
+"""Number of calls to share coordinators before other requests get a turn."""
 Failures = dict[tuple[bytes, int], Refused]
 
 
 class Begun(Struct, frozen=True):
-    """Which partitions the share coordinator has begun with, by the id of their topic, and what failed, and why."""
+    """The initialized partitions by topic id, and the failures."""
 
     ready: dict[bytes, frozenset[int]]
     lost: dict[bytes, frozenset[int]]
@@ -31,7 +31,7 @@ class Begun(Struct, frozen=True):
 
 
 async def begin_states(client: ShareStateClient, turns: Turns, states: ShareStates) -> Begun:
-    """Have the share coordinator begin with these partitions."""
+    """Initialize the states of these partitions."""
     failures: Failures = {}
     done: dict[bytes, set[int]] = defaultdict(set)
     failed: dict[bytes, set[int]] = defaultdict(set)
@@ -54,7 +54,7 @@ async def begin_states(client: ShareStateClient, turns: Turns, states: ShareStat
 
 
 async def delete_states(client: ShareStateClient, turns: Turns, states: ShareStates) -> Failures:
-    """Have the share coordinator forget these partitions; what failed, and why."""
+    """Delete the states of these partitions; returns the failures."""
     failures: Failures = {}
     count = 0
     for topic_id, offsets in states.offsets.items():

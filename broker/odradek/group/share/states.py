@@ -1,4 +1,4 @@
-"""Which share partitions the share coordinator knows of, as a group keeps it: what is to begin, and what is to end.
+"""A group's record of share partitions: initialized, to be initialized, and to be deleted.
 
 A partition may be assigned once the share coordinator has its state; until then the group waits.
 """
@@ -25,7 +25,7 @@ NO_OFFSET = -1
 
 
 class ShareStates(Struct, frozen=True):
-    """Share partitions whose state the share coordinator is to begin, or to forget; offsets by topic id and index."""
+    """Share partitions whose state is to be initialized or deleted; offsets by topic id and index."""
 
     group_id: str
     state_epoch: int
@@ -33,7 +33,7 @@ class ShareStates(Struct, frozen=True):
 
 
 def missing(group: ShareGroup, names: Iterable[str], topics: Topics) -> dict[bytes, KnownTopic]:
-    """The partitions of these topics that the share coordinator neither knows nor has been told of."""
+    """The partitions of these topics that are neither initialized nor about to be."""
     states = group.states or NOTHING
     found: dict[bytes, KnownTopic] = {}
     for name in sorted(names):
@@ -51,7 +51,7 @@ def missing(group: ShareGroup, names: Iterable[str], topics: Topics) -> dict[byt
 
 
 def awaits_assignment(group: ShareGroup, names: Iterable[str], topics: Topics) -> bool:
-    """Whether partitions of these topics could be assigned and are not; no if an assignment is to come anyway."""
+    """Whether partitions of these topics could be assigned and are not; False if an assignment follows anyway."""
     if group.epoch > group.assignment_epoch or group.states is None:
         return False
     assigned: dict[bytes, set[int]] = {}
@@ -67,13 +67,13 @@ def awaits_assignment(group: ShareGroup, names: Iterable[str], topics: Topics) -
 
 
 def begun(states: StatePartitions | None, new: Mapping[bytes, KnownTopic]) -> StatePartitions:
-    """The share coordinator is being told of these partitions."""
+    """Note that these partitions are being initialized."""
     known = states or NOTHING
     return replace(known, initializing=_joined(known.initializing, new))
 
 
 def settled(states: StatePartitions, done: Partitions, failed: Partitions) -> StatePartitions:
-    """The share coordinator knows these partitions now; what failed is as if it had never been told of."""
+    """Note that these partitions are initialized; the failed ones count as unknown again."""
     ready = {
         topic_id: KnownTopic(states.initializing[topic_id].name, done[topic_id])
         for topic_id in done
@@ -88,7 +88,7 @@ def settled(states: StatePartitions, done: Partitions, failed: Partitions) -> St
 
 
 def ended(states: StatePartitions, topic_ids: Iterable[bytes]) -> StatePartitions:
-    """The share coordinator is to forget all partitions of these topics."""
+    """Note that the states of these topics are to be deleted."""
     gone = set(topic_ids)
     names = {
         topic_id: known.name
@@ -101,7 +101,7 @@ def ended(states: StatePartitions, topic_ids: Iterable[bytes]) -> StatePartition
 
 
 def without_topics(states: StatePartitions, topic_ids: Iterable[bytes]) -> StatePartitions:
-    """Nothing is known of these topics any more."""
+    """Remove these topics."""
     gone = set(topic_ids)
     return StatePartitions(
         {key: each for key, each in states.initializing.items() if key not in gone},
