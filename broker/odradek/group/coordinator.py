@@ -14,7 +14,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.core.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
-from odradek.group.alarms import Alarms
 from odradek.group.classic.group import ClassicGroup
 from odradek.group.classic.member import Token
 from odradek.group.classic.protocol import ClassicProtocol
@@ -36,6 +35,7 @@ from odradek.group.share.group import ShareGroup
 from odradek.group.share.groups import ShareGroups
 from odradek.group.share.records import group_tombstones as share_tombstones
 from odradek.group.streams.group import StreamsGroup
+from odradek.group.times import Alarms
 from odradek.group.work import ExpireOffsets, GroupDue, InitializeShares, ResolvePatterns, Work
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult
@@ -415,6 +415,10 @@ class GroupCoordinator(Machine[Work]):
 
     def due(self, now: int) -> Sequence[Work]:
         """Groups in which something has to be done, and the look for expired offsets."""
+        return self.owed(now)[0]
+
+    def owed(self, now: int) -> tuple[Sequence[Work], int | None]:
+        """The works that are due, and when there may be others (ms)."""
         self._serve(now)
         work: list[Work] = [GroupDue(group_id) for group_id in self._alarms.due(now)]
         if self._consumer.to_resolve:
@@ -423,7 +427,7 @@ class GroupCoordinator(Machine[Work]):
             work += map(InitializeShares, sorted(self.share.to_initialize))
         if self._next_expiry is not None and self._next_expiry <= now:
             work.append(ExpireOffsets())
-        return work
+        return work, self.wake_at()
 
     def ended(self, work: Work) -> bool:
         """A work is over; if that has not changed what is owed, it is owed again."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.group.alarms import Alarms
+from odradek.group.times import Alarms
 
 
 class Clock:

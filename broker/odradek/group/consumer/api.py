@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import allowed, allowed_on_each, in_series
 from odradek.core.machine import Refused
-from odradek.group.api import decided, described, refusal
+from odradek.group.api import described, refusal
 from odradek.group.needs import described_with_assigned_topics, names_described, with_operations
 from odradek.host.endpoint import endpoint
 from odradek.metadata.features import GROUP_VERSION
@@ -89,11 +89,15 @@ class ConsumerGroupApi:
         client_id, host = call.client_id or "", f"/{call.host}"
         authority = self._authority
         sees = None if authority is None else partial(authority.allows, call, DESCRIBE, TOPIC)
-        outcome = await decided(
-            self._coordinators,
-            request.group_id,
-            lambda machine: machine.consumer_heartbeat(request, call.version, client_id, host, self._clock.now, sees),
-        )
+        outcome: ConsumerGroupHeartbeatResponse | Refused
+        shard = self._coordinators.group(request.group_id)
+        if isinstance(shard, Refused):
+            outcome = shard
+        else:
+            now = self._clock.now
+            outcome = await shard.decided(
+                shard.machine.consumer_heartbeat(request, call.version, client_id, host, now, sees)
+            )
         if isinstance(outcome, Refused):
             return ConsumerGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
         return outcome

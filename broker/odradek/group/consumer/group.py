@@ -69,7 +69,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
         """Whether an older coordinator has left a record of partitions, which the hash is instead of."""
 
         self._owners: dict[bytes, dict[int, str]] = {}
-        self._pattern_counts: Counter[str] = Counter()
+        self.pattern_counts: Counter[str] = Counter()
+        """How many members subscribe to each pattern."""
         self._classic_members = 0
         self._supporters: Counter[str] = Counter()
         """How many of the members with the classic protocol support each assignor."""
@@ -114,14 +115,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
             not self.taken(topic_id).isdisjoint(indexes - member.assigned.get(topic_id, NOBODY).keys())
             for topic_id, indexes in self.targets.get(member.member_id, NO_PARTITIONS).items()
         )
-
-    def pattern_count(self, pattern: str) -> int:
-        """How many members subscribe to it."""
-        return self._pattern_counts[pattern]
-
-    @property
-    def subscribed_patterns(self) -> set[str]:
-        return set(self._pattern_counts)
 
     def last_refresh(self) -> tuple[int, int] | None:
         """Version and time of the patterns that were resolved last; None if none is."""
@@ -220,6 +213,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
 
     def _count_pattern(self, pattern: str | None, by: int) -> None:
         if pattern:
-            self._pattern_counts[pattern] += by
-            if not self._pattern_counts[pattern]:
-                del self._pattern_counts[pattern]
+            self.pattern_counts[pattern] += by
+            if not self.pattern_counts[pattern]:
+                del self.pattern_counts[pattern]

@@ -247,7 +247,7 @@ class ConsumerGroups:
         if not isinstance(group, ConsumerGroup):
             return Answered(None)
         topics = self._around.topics()
-        records = resolved_records(group, resolved(sorted(group.subscribed_patterns), topics, now, sees), topics)
+        records = resolved_records(group, resolved(sorted(group.pattern_counts), topics, now, sees), topics)
         return Proposed(tuple(records), None) if records else Answered(None)
 
     # ------------------------------------------------------------------ the log

@@ -174,7 +174,7 @@ def _static_member(
 
 
 def _refusal_of_epoch(member: ConsumerMember, epoch: int | None, owned: Partitions | None) -> Refused | None:
-    if epoch is None:
+    if epoch is None or epoch == member.epoch:
         return None
     has_no_more = lambda: owned is not None and _is_within(owned, member.assigned)  # noqa: E731 - asked for rarely
     return refusal_of_epoch("consumer", member, epoch, has_no_more)

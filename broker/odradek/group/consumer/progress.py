@@ -21,7 +21,7 @@ from odradek.group.consumer.records import (
     member_record,
     target_record,
 )
-from odradek.group.consumer.subscriptions import pattern_change, refresh_is_due
+from odradek.group.consumer.subscriptions import NO_CHANGE, pattern_change, refresh_is_due
 from odradek.group.consumer.topics import metadata_hash
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def moved_on(
     if member != before:
         records.append(member_record(group.group_id, member))
     names_changed = member.topic_names != before.topic_names
-    change = pattern_change(group, before.pattern, member.pattern)
+    same = before.pattern == member.pattern
+    change = NO_CHANGE if same else pattern_change(group, before.pattern, member.pattern)
     if isinstance(change, Refused):
         return change
     records += change.records
@@ -86,13 +87,12 @@ def moved_on(
             epoch += 1
             records.append(epoch_record(group.group_id, epoch, new_hash))
         group.hashed_offset = topics.offset
-    patterns = {each.pattern for each in members.values() if each.pattern} if _has_patterns(group, member) else set()
-    refresh = refresh_is_due(group, patterns, change, topics, interval_ms=settings.regex_refresh_interval_ms, now=now)
+    refresh = False
+    if group.pattern_counts or member.pattern:
+        patterns = {each.pattern for each in members.values() if each.pattern}
+        interval_ms = settings.regex_refresh_interval_ms
+        refresh = refresh_is_due(group, patterns, change, topics, interval_ms=interval_ms, now=now)
     return Progress(epoch, tuple(records), names_changed or change.changed, refresh)
-
-
-def _has_patterns(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    return bool(group.subscribed_patterns or member.pattern)
 
 
 # ---------------------------------------------------------------------- targets

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.group.consumer.member import ConsumerMember
     from odradek.group.consumer.topics import Topics
 
-__all__ = ["PatternChange", "pattern_change", "refresh_is_due", "resolved", "resolved_records"]
+__all__ = ["NO_CHANGE", "PatternChange", "pattern_change", "refresh_is_due", "resolved", "resolved_records"]
 
 REFRESH_MIN_INTERVAL_MS = 10_000
 """Patterns of one group are resolved no more often than this."""
@@ -35,16 +35,17 @@ class PatternChange(Struct, frozen=True):
     wants_refresh: bool = False
 
 
+NO_CHANGE = PatternChange()
+
+
 def pattern_change(group: ConsumerGroup, before: str, after: str) -> PatternChange | Refused:
-    """A member subscribes to another pattern; the refusal of one that is none."""
-    if before == after:
-        return PatternChange()
+    """A member subscribes to another pattern, or to its first; refused if that is no regular expression."""
     records: tuple[LogRecord, ...] = ()
-    if before and group.pattern_count(before) == 1:
+    if before and group.pattern_counts[before] == 1:
         records = (pattern_tombstone(group.group_id, before),)
     if not after:
         return PatternChange(records, changed=True, known=True)
-    if group.pattern_count(after):
+    if group.pattern_counts[after]:
         return PatternChange(records, changed=True, known=after in group.patterns)
     # The first who subscribes to it: it has to be a pattern, and is resolved after the answer.
     compiled = matcher(after)
@@ -94,7 +95,7 @@ def resolved_records(group: ConsumerGroup, found: Mapping[str, ResolvedPattern],
     patterns = dict(group.patterns)
     moves_on = False
     for pattern, new in found.items():
-        if group.pattern_count(pattern):
+        if group.pattern_counts[pattern]:
             old = patterns.get(pattern)
             moves_on = moves_on or (old.topics if old is not None else frozenset()) != new.topics
             patterns[pattern] = new
