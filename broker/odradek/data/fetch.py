@@ -96,7 +96,12 @@ class FetchApi:
         self._turns = turns
         self._purgatory = purgatory
 
-    @endpoint(FETCH, needs=Everybody("READ on each topic, also in its sessions"), in_parts=True)
+    @endpoint(
+        FETCH,
+        left_out="followers that fetch",
+        needs=Everybody("READ on each topic, also in its sessions"),
+        in_parts=True,
+    )
     async def fetch(self, call: Call[FetchRequest]) -> FetchResponse:
         """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
         request, clock = call.request, self._clock

@@ -188,6 +188,7 @@ class LogOffsetsApi:
 
     @endpoint(
         DELETE_RECORDS,
+        left_out="the low watermark where it waits for too long",
         needs=allowed_on_each(
             AclOperation.DELETE,
             TOPIC,

@@ -7,7 +7,7 @@ The family of an API, and the codecs of its messages, are imported and made when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,6 +82,7 @@ class Router:
         node: Any = None,
         authority: Authority | None = None,
         family: Callable[[str], object] | None = None,
+        apis: Sequence[Served] = SERVED,
     ) -> None:
         self._node = node
         self._authority = authority
@@ -94,7 +95,9 @@ class Router:
         self._handlers: dict[tuple[int, int], Handler | None] = {}
         self.known: dict[tuple[int, int], Handler] = {}
         """The handlers for clients that were found before, by API key and version."""
-        for served in SERVED:
+        self._by_key = {served.api_key: served for served in apis}
+        self._for_brokers = frozenset(served.api_key for served in apis if not served.is_for_clients)
+        for served in apis:
             api_key, low, high = served.api_key, served.lowest, served.highest
             if not served.is_for_clients:
                 self._versions[api_key] = range(low, high + 1)
@@ -134,7 +137,7 @@ class Router:
             handler = self._handlers[api_key, version]
         except KeyError:
             handler = self._handlers[api_key, version] = self._find(api_key, version)
-        if handler is None or (not broker and handler.api_key in _FOR_BROKERS):
+        if handler is None or (not broker and handler.api_key in self._for_brokers):
             return None
         if not broker:
             self.known[api_key, version] = handler
@@ -143,7 +146,7 @@ class Router:
     def _find(self, api_key: int, version: int) -> Handler | None:
         if version not in self._versions.get(api_key, ()):
             return None
-        served = _BY_KEY[api_key]
+        served = self._by_key[ApiKey(api_key)]
         key, codecs = served.api_key, self._codecs
         serve = _not_made if self._make_family is None else self._serve(served, version)
         return Handler(
@@ -178,10 +181,6 @@ class Router:
     def _with_around(self, api_key: ApiKey, serve: Serve) -> Serve:
         around = self._around.get(api_key)
         return serve if around is None else lambda call: around(self._node, call, serve)
-
-
-_BY_KEY: Mapping[int, Served] = {served.api_key: served for served in SERVED}
-_FOR_BROKERS = frozenset(served.api_key for served in SERVED if not served.is_for_clients)
 
 
 async def _in_older_words(serve: Serve, older: Mapping[ErrorCode, ErrorCode], call: Call) -> object:

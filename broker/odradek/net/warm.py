@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 
-from odradek.host.router import Router
+from odradek.host.router import SERVED, Router
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pieces", "warm"]
 
+_FAMILIES = {served.api_key: served.module for served in SERVED}
 AFTER_S = 0.25
 """How long after it is ready: who only starts and stops a broker does not pay."""
 PAUSE_S = 0.005
@@ -54,11 +56,17 @@ def pieces(release: Release) -> Iterator[Callable[[], object]]:
     told = [api_key for api_key, _, _ in router.ranges()]
     first = [api_key for api_key in FIRST if api_key in told]
     for api_key in first:
-        yield partial(router.handler, api_key, router.newest(api_key), broker=False)
+        yield partial(_served, router, api_key)
     yield from (_groups, _newer_groups, _transactions, _verification, _changes, _long_messages)
     for api_key in told:
         if api_key not in first:
-            yield partial(router.handler, api_key, router.newest(api_key), broker=False)
+            yield partial(_served, router, api_key)
+
+
+def _served(router: Router, api_key: ApiKey) -> None:
+    """Import the family of an API, and the codecs of its messages."""
+    import_module(_FAMILIES[api_key])
+    router.handler(api_key, router.newest(api_key), broker=False)
 
 
 # ruff: noqa: F401 - to import is all that these do

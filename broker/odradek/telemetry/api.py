@@ -32,7 +32,9 @@ class TelemetryApi:
         """By number; a client is told apart by the software that it has named there."""
         self._settings = settings
 
-    @endpoint(GET_TELEMETRY_SUBSCRIPTIONS, needs=EVERYBODY, is_told=False)
+    @endpoint(
+        GET_TELEMETRY_SUBSCRIPTIONS, left_out="patterns of metrics with lookaround", needs=EVERYBODY, is_told=False
+    )
     async def get_subscriptions(
         self, call: Call[GetTelemetrySubscriptionsRequest]
     ) -> GetTelemetrySubscriptionsResponse:

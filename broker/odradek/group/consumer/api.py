@@ -76,6 +76,7 @@ class ConsumerGroupApi:
 
     @endpoint(
         CONSUMER_GROUP_HEARTBEAT,
+        left_out="assignors of one's own, racks (KIP-1101)",
         needs=in_series(
             allowed(READ, GROUP, of=lambda request: request.group_id),
             names_described(lambda request: request.subscribed_topic_names, ConsumerGroupHeartbeatResponse),

@@ -237,7 +237,7 @@ class ClusterApi:
             ]
         )
 
-    @endpoint(ALTER_REPLICA_LOG_DIRS, needs=_may_move)
+    @endpoint(ALTER_REPLICA_LOG_DIRS, left_out="directories other than `memory`", needs=_may_move)
     async def alter_replica_log_dirs(self, call: Call[AlterReplicaLogDirsRequest]) -> AlterReplicaLogDirsResponse:
         """AlterReplicaLogDirs (key 34), versions 0 to 2 (KIP-113): there is one directory, where every replica is."""
 

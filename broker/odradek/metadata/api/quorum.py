@@ -75,6 +75,7 @@ class QuorumApi:
 
     @endpoint(
         DESCRIBE_QUORUM,
+        left_out="voters besides the controller",
         needs=allowed_on_cluster(AclOperation.DESCRIBE, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
     )
     async def describe_quorum(self, call: Call[DescribeQuorumRequest]) -> DescribeQuorumResponse:
@@ -133,6 +134,7 @@ class QuorumApi:
 
     @endpoint(
         ADD_RAFT_VOTER,
+        left_out="reaching the new voter",
         needs=allowed_on_cluster(AclOperation.ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
     )
     async def add_raft_voter(self, call: Call[AddRaftVoterRequest]) -> AddRaftVoterResponse:
