@@ -1,4 +1,4 @@
-"""What the APIs of groups share: the coordinator of a group, and its errors as clients know them."""
+"""Helpers of the APIs of groups: the lookup of a group's coordinator, and its errors as clients know them."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class GroupCoordinator(Machine[Work]):
         self._to_expire: list[str] = []
         """Groups whose offsets are still to be looked through."""
         self._told_states: dict[str, str] = {}
-        """What was told last of the state of groups that derive it."""
+        """The state that was put into the event log last, of groups that derive it."""
 
     @cached_property
     def _streams(self) -> StreamsGroups:
@@ -324,7 +324,7 @@ class GroupCoordinator(Machine[Work]):
         return self._knowing(group_id).share.describe(group_id)
 
     def _knowing(self, group_id: str) -> GroupCoordinator:
-        """Who knows what is committed of a group, and no more: what is described is read from that, as in Kafka."""
+        """A coordinator that has folded committed records only: descriptions are read from it, as in Kafka."""
         return self._as_committed() if group_id in self._folding.ahead else self
 
     def _committed_groups(self) -> Iterable[Group]:
@@ -354,7 +354,7 @@ class GroupCoordinator(Machine[Work]):
         return None if group is None else listed(group)
 
     def members_of(self, group_id: str) -> list[KnownMember]:
-        """Who is in a group, of whatever protocol; nobody in one that is not there."""
+        """The members of a group of any protocol; none of a group that does not exist."""
         group = self._knowing(group_id)._groups.get(group_id)
         return [] if group is None else members_of(group)
 
@@ -408,7 +408,7 @@ class GroupCoordinator(Machine[Work]):
         self._publish()
 
     def durable_state(self) -> dict[str, object]:
-        """What the log says, and nothing else: equal on every coordinator that has folded the same log."""
+        """The state that follows from the log alone: equal on every coordinator that has folded the same log."""
         return self._folding.durable_state()
 
     # ------------------------------------------------------------------ time
@@ -448,7 +448,7 @@ class GroupCoordinator(Machine[Work]):
         return alarm if expiry is None or (alarm is not None and alarm < expiry) else expiry
 
     def perform(self, work: Work, now: int) -> Decision[None]:
-        """Do what is owed, but for `expire_offsets`; the decision is about what the log has to be told."""
+        """Do a work that is owed, but for `expire_offsets`; the decision has the records to write."""
         self._serve(now)
         if isinstance(work, ResolvePatterns):
             return self._consumer.resolve(work.group_id, now)

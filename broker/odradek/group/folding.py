@@ -75,7 +75,7 @@ class Folding:
         """Groups of the newer protocols that records were about."""
 
     def apply(self, batch: Batch) -> list[Fact]:
-        """Fold a batch; what there is to be told of records that cannot be read."""
+        """Fold a batch; returns facts about records that cannot be read."""
         if batch.is_control:
             marker = read_marker(batch)
             if marker is not None:
@@ -200,7 +200,7 @@ class Folding:
         self._changed.append(group)
 
     def durable_state(self) -> dict[str, object]:
-        """What the log says, and nothing else."""
+        """The state that follows from the log alone."""
         consumers = {
             group_id: group.durable_state()
             for group_id, group in self._groups.items()

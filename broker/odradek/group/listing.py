@@ -22,7 +22,7 @@ __all__ = ["KnownMember", "awaited", "described", "listed", "matches", "members_
 
 
 class KnownMember(Struct, frozen=True):
-    """Who a member is, whatever its protocol; one of a share group has no instance id."""
+    """The identity of a member of any protocol; a member of a share group has no instance id."""
 
     member_id: str
     instance_id: str | None
@@ -64,7 +64,7 @@ def described(group_id: str, group: Group | None, version: int) -> DescribedGrou
 
 
 def members_of(group: Group) -> list[KnownMember]:
-    """Who is in a group, in the order of joining."""
+    """The members of a group, in the order of joining."""
     if isinstance(group, ShareGroup):
         return [KnownMember(each.member_id, None, each.client_id, each.client_host) for each in group.members.values()]
     return [

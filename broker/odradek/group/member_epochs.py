@@ -22,7 +22,7 @@ NO_EPOCH = -1
 
 
 class Member(Protocol):
-    """Who commits."""
+    """The member or client that commits."""
 
     @property
     def epoch(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What groups of the newer protocols have in common: members with epochs, and their targets.
+"""Common to the groups of the newer protocols: members with epochs, and their targets.
 
 Consumer groups (KIP-848) and streams groups (KIP-1071) also have static members, and members that give something up;
 share groups (KIP-932) have neither. The log has all of it but the times; a subclass knows what its members hold.
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 FIRST_EPOCH = 1
-"""Of a group that is new."""
+"""The epoch of a new group."""
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 LEAVING_STATIC_EPOCH = -2
@@ -93,7 +93,7 @@ class MembersAndTargets(ABC, Generic[A, T]):
         """The member has nothing any more: it is about to go."""
 
     def fold_target(self, member_id: str, target: T | None) -> None:
-        """What a member shall have from now on; None: nobody knows."""
+        """Set the target of a member; None removes it."""
         if target is None:
             self.targets.pop(member_id, None)
         else:
@@ -134,7 +134,7 @@ class ModernGroup(MembersAndTargets[M, T], Generic[M, T, K]):
         return members
 
     def target_of(self, member: M) -> T:
-        """What a member shall have; one that takes the place of a static member shall have what that had."""
+        """The target of a member; a member that takes the place of a static member has the target of that one."""
         return self.targets.get(self._known_id(member), self._no_target)
 
     def has_target(self, member: M) -> bool:

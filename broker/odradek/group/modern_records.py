@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Keys", "ModernRecords", "epochs_of", "record", "written_epochs"]
 
 VALUE_VERSION = 0
-"""Of every value of the newer protocols."""
+"""The version of every value of the newer protocols."""
 
 
 class OfMember(Protocol):
@@ -78,15 +78,15 @@ class ModernRecords(ABC, Generic[M, T]):
     # ------------------------------------------------------------------ writing
 
     def member_record(self, group_id: str, member: M) -> LogRecord:
-        """Who a member is, and what it subscribes to."""
+        """The identity of a member, and its subscription."""
         return record(self._keys.member(group_id, member.member_id), self.description(member))
 
     def target_record(self, group_id: str, member_id: str, target: T) -> LogRecord:
-        """What a member shall have."""
+        """The target of a member."""
         return record(self._keys.target(group_id, member_id), self.written_target(target))
 
     def current_record(self, group_id: str, member: M) -> LogRecord:
-        """What a member has, and in which epoch it is."""
+        """The partitions or tasks of a member, and its epoch."""
         return record(self._keys.assignment(group_id, member.member_id), self.assignment(member))
 
     def assignment_epoch_record(self, group_id: str, epoch: int, timestamp: int) -> LogRecord:
@@ -108,15 +108,15 @@ class ModernRecords(ABC, Generic[M, T]):
 
     @abstractmethod
     def description(self, member: M) -> Struct:
-        """Who a member is, as the value of a record."""
+        """The identity of a member and its subscription, as the value of a record."""
 
     @abstractmethod
     def written_target(self, target: T) -> Struct:
-        """What a member shall have, as the value of a record."""
+        """The target of a member, as the value of a record."""
 
     @abstractmethod
     def assignment(self, member: M) -> Struct:
-        """What a member has, as the value of a record."""
+        """The partitions or tasks of a member and its epoch, as the value of a record."""
 
     # ------------------------------------------------------------------ folding
 
@@ -152,15 +152,15 @@ class ModernRecords(ABC, Generic[M, T]):
 
     @abstractmethod
     def described(self, known: M, value: Struct) -> M:
-        """The member, being who a record says that it is."""
+        """The member, with the identity and subscription that a record says."""
 
     @abstractmethod
     def read_target(self, value: Struct) -> T:
-        """What a record says that a member shall have."""
+        """The target of a member, read from the value of a record."""
 
     @abstractmethod
     def assigned(self, known: M, value: Struct) -> M:
-        """The member, having what a record says that it has."""
+        """The member, with the partitions or tasks and the epoch that a record says."""
 
 
 # ---------------------------------------------------------------------- partitions with epochs (KIP-1251)

@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` keeps: group generations and committed offsets, in Kafka's formats.
+"""Records of `__consumer_offsets`: generations of classic groups and committed offsets, in Kafka's formats.
 
 Kafka's `GroupCoordinatorRecordHelpers` is the reference for which version of a value is written when.
 """

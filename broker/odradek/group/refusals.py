@@ -1,4 +1,4 @@
-"""What a heartbeat of a newer protocol is refused with that comes from the wrong member, or in the wrong epoch.
+"""Refusals of heartbeats of the newer protocols: a wrong member, or a wrong epoch.
 
 Kafka's sentences, which are the same for groups of consumers, of streams and of shares.
 """
@@ -15,17 +15,17 @@ __all__ = ["fenced", "refusal_of_epoch", "unknown_instance", "unknown_member", "
 
 
 def unknown_member(group_id: str, member_id: str) -> Refused:
-    """Nobody is called so."""
+    """No member has this id."""
     return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
 
 
 def unknown_instance(instance_id: str) -> Refused:
-    """No static member is called so."""
+    """No static member has this instance id."""
     return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
 
 
 def unreleased(known: ModernMember, member_id: str, instance_id: str) -> Refused:
-    """The static member is there, and has not gone for a while: nobody takes its place."""
+    """The static member is active, so no other member can take its place."""
     sentence = (
         f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
         f"is owned by {known.member_id} member."

@@ -53,7 +53,7 @@ def _number(own: Mapping[str, str], key: str, default: int, low: int, high: int)
 
 
 def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
-    """Of a share group."""
+    """The settings of a share group."""
     milliseconds = partial(_number, own)
     return ShareSettings(
         session_timeout_ms=milliseconds(
@@ -79,7 +79,7 @@ def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
 
 
 def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
-    """Of a streams group."""
+    """The settings of a streams group."""
     number = partial(_number, own)
     tags = own.get("streams.rack.aware.assignment.tags")
     return StreamsSettings(
@@ -132,7 +132,7 @@ def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
 
 
 def consumer_settings(config: Config, own: Mapping[str, str]) -> ConsumerSettings:
-    """Of a consumer group."""
+    """The settings of a consumer group."""
     milliseconds = partial(_number, own)
     return ConsumerSettings(
         session_timeout_ms=milliseconds(

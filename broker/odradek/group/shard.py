@@ -64,7 +64,7 @@ class GroupShard(Shard[Work]):
         self.compression = Compression(settings.config.offsets_topic_compression_codec)
 
     async def decided(self, decision: Decision[T]) -> T | Refused:
-        """What was decided about a group of a newer protocol, told when it is committed.
+        """The outcome of a decision about a group of a newer protocol, once it is committed.
 
         It follows from all that was decided before, committed or not. What writes nothing is told when all that the
         partition has been written before is committed, and a refusal at once, as by Kafka's coordinator runtime.
@@ -97,7 +97,7 @@ class GroupShard(Shard[Work]):
         return folded
 
     def advance(self) -> None:
-        """Fold what has been committed since; nobody is asked for that alone when it is everything."""
+        """Fold what has been committed since; the second coordinator is dropped when all of the log is committed."""
         super().advance()
         if not self.machine.is_ahead:
             self._committed = None

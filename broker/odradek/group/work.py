@@ -1,4 +1,4 @@
-"""What a group coordinator owes the world: the works that its node carries out."""
+"""The works that a group coordinator owes; its broker carries them out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ResolvePatterns(Struct, frozen=True):
 
 
 class InitializeShares(Struct, frozen=True):
-    """The share coordinator is to be told of new partitions of this share group (KIP-932)."""
+    """Initialize new partitions of this share group at the share coordinator (KIP-932)."""
 
     group_id: str
 

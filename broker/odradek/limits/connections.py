@@ -68,7 +68,7 @@ class ConnectionLimits:
         self._waiting: dict[str, deque[tuple[Connected, LetIn]]] = {}
         """By listener; the first is in the hands of the acceptor."""
         self._held: dict[int, list[bytes]] = {}
-        """What those have said that wait, and are not read from; they may have begun before they were held."""
+        """Bytes of connections that wait and are not read; they may have come before the connection was held."""
         self._until: dict[str, int] = {}
         """Until when the rate has the first of a listener wait."""
         self._overrides: dict[str, int] = {}

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "Sharers"]
 
 Sharers: TypeAlias = tuple[str, str]
-"""Whose use is counted together: a user and a client id; an empty one is any."""
+"""The user and the client id whose usage is counted together; empty means any."""
 
 
 class Part(Enum):
-    """What stands in an entity in place of a name."""
+    """Stands in an entity in place of a name."""
 
     DEFAULT = "each that has no own limit"
     ANY = "not looked at"
@@ -63,7 +63,7 @@ class Limits:
         return "", client_id
 
     def of(self, sharers: Sharers) -> float | None:
-        """What these may use; None: as much as they want."""
+        """The limit of this user and client id; None is unlimited."""
         user, client_id = sharers
         users: tuple[str | Part, ...] = (user, Part.DEFAULT) if user else (Part.ANY,)
         clients: tuple[str | Part, ...] = (client_id, Part.DEFAULT) if client_id else (Part.ANY,)

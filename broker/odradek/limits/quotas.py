@@ -45,7 +45,7 @@ class MutationQuota:
         self._noted = False
 
     def spend(self, partitions: int) -> bool:
-        """Whether so many partitions may be changed; whoever owes nothing may."""
+        """Whether so many partitions may be changed: yes, unless the client is beyond its limit already."""
         tokens, now = self._quotas.mutations, self._quotas.now
         owed_ms = tokens.owed_ms(self._user, self._client_id, now)
         if self._strict:
@@ -75,7 +75,7 @@ class MutationQuota:
 
 
 class Quotas:
-    """What is used at this node, and by whom."""
+    """The usage at this broker, by client."""
 
     def __init__(self, settings: Settings, *, clock: Clock, router: Router, thread_clock: Callable[[], int]) -> None:
         """`thread_clock`: the time that the thread of the broker has worked (ns)."""
@@ -162,7 +162,7 @@ class Quotas:
     # ------------------------------------------------------------------ fetches
 
     def fetch_bytes_max(self, call: Call) -> int | None:
-        """What a client may fetch at once without being throttled for it if it has fetched nothing before."""
+        """The most bytes that a client can fetch at once without being throttled, if it has fetched nothing before."""
         return self._fetch.most(*_who(call))
 
     def fetched(self, call: Call, response: Any) -> int:
@@ -185,13 +185,13 @@ class Quotas:
         return max(of_bytes, of_time)
 
     def throttles(self) -> Iterator[tuple[str, str, str, int, int]]:
-        """Who had to wait: the limit, user, client id, how often, and for how long together (ms)."""
+        """The clients that had to wait: limit, user, client id, how often, and how long in all (ms)."""
         for usage in self._usages:
             for (user, client_id), (count, total_ms) in usage.throttles.items():
                 yield usage.key, user, client_id, count, total_ms
 
     def of(self, key: str) -> Usage | Tokens | None:
-        """What is used of one limit, such as producer_byte_rate."""
+        """The usage of one limit, such as producer_byte_rate."""
         return next((usage for usage in self._usages if usage.key == key), None)
 
     def _size(self, call: Call, response: Any) -> int:
@@ -204,7 +204,7 @@ class Quotas:
     # ------------------------------------------------------------------ changes of topics
 
     def of_mutations(self, call: Call) -> MutationQuota | None:
-        """What the request may change; None: as much as it wants."""
+        """The quota for the partitions that the request changes; None is unlimited."""
         return MutationQuota(self, call) if self.mutations.limits else None
 
 

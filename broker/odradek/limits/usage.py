@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Kept", "Throttles", "Tokens", "Usage"]
 
 FORGOTTEN_AFTER_MS = 3_600_000
-"""Who has used nothing for so long begins anew."""
+"""The usage of a client is forgotten after this time without any."""
 THROTTLED_MAX = 1000
 THROTTLE_MS_MAX = 2**31 - 1
 K = TypeVar("K", bound=Hashable)
@@ -22,19 +22,19 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """What is counted, by whom it is counted for; it is forgotten when nobody has asked for it for an hour."""
+    """Counted usage by client; it is forgotten when it was not read for an hour."""
 
     def __init__(self, make: type[V]) -> None:
         self._make = make
         self._kept: dict[K, V] = {}
-        """Who was asked for last stands last."""
+        """In the order in which they were read last."""
         self._asked_at: dict[K, int] = {}
 
     def __contains__(self, key: K) -> bool:
         return key in self._kept
 
     def at(self, key: K, now: int) -> V:
-        """What is counted for these, from now on if nothing was."""
+        """The counter of this client; a new one if there was none."""
         asked = self._asked_at
         asked.pop(key, None)
         asked[key] = now
@@ -86,7 +86,7 @@ class Usage:
         return 0 if limit is None else min(rate.throttle_ms(self._windows, limit, now), THROTTLE_MS_MAX)
 
     def note(self, user: str, client_id: str, value: float, now: int) -> None:
-        """Note what was used, or take it back, and let nobody wait."""
+        """Count usage, or take it back, without a wait."""
         if self.limits:
             self._rates.at(self.limits.sharers(user, client_id), now).record(self._windows, value, now)
 
@@ -104,7 +104,7 @@ class Usage:
         return self._throttles.by_sharers
 
     def most(self, user: str, client_id: str) -> int | None:
-        """What fits into the windows if nothing was used before; None: as much as one wants."""
+        """The most usage that fits into the windows if there was none before; None is unlimited."""
         limit = self.limits.of(self.limits.sharers(user, client_id)) if self.limits else None
         return None if limit is None else int(limit * (self._windows.number - 1) * (self._windows.length_ms // 1000))
 

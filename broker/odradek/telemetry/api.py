@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions, PushTelemetry (KIP-714): served by every broker, told by one that has a sink for them."""
+"""GetTelemetrySubscriptions, PushTelemetry (KIP-714): always served; listed by ApiVersions where there is a sink."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TelemetryApi:
     def __init__(self, telemetry: Telemetry, connections: Mapping[int, Accepted], settings: Settings) -> None:
         self._telemetry = telemetry
         self._connections = connections
-        """By number; a client is told apart by the software that it has named there."""
+        """By number; a connection knows the name and version of its client's software."""
         self._settings = settings
 
     @endpoint(
@@ -69,7 +69,7 @@ class TelemetryApi:
         return PushTelemetryResponse(error_code=error)
 
     def _facts(self, call: Call[GetTelemetrySubscriptionsRequest] | Call[PushTelemetryRequest]) -> Mapping[str, str]:
-        """What is known of the client, by the selectors of subscriptions."""
+        """Properties of the client, by the names that selectors of subscriptions use."""
         connection = self._connections.get(call.conn)
         name, version = ("unknown", "unknown") if connection is None else connection.software
         return {

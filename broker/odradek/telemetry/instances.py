@@ -1,4 +1,4 @@
-"""The clients that a broker is asked for metrics by: what each was told, and when it may come again (KIP-714).
+"""The clients that ask a broker for subscriptions: the subscription of each, and when it may push again (KIP-714).
 
 A broker keeps 16384 clients, those that it has heard last, each until its connection ends or it was silent for three of
 its intervals, but at least a minute. The rules of what is too early are Kafka's (`ClientMetricsInstance`), with those
@@ -29,7 +29,7 @@ _ASKS_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESS
 
 
 class Client(Struct, frozen=True):
-    """What is known of a client."""
+    """The properties of a client."""
 
     instance_id: bytes
     facts: Mapping[str, str]
@@ -37,7 +37,7 @@ class Client(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """What a client is asked for: metrics by the beginnings of their names, every so many milliseconds."""
+    """The metrics that a client is to push, by prefixes of their names, and the interval (ms)."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -62,13 +62,13 @@ def subscription_id(wanted: Wanted, instance_id: bytes) -> int:
 
 
 class Instance:
-    """One client, and what it was told."""
+    """One client, and the subscription that it got."""
 
     def __init__(self, client: Client, wanted: Wanted, generation: int, conn: int) -> None:
         self.client = client
         self.wanted = wanted
         self.generation = generation
-        """Of the subscriptions from which this was made."""
+        """The version of the subscriptions from which this was made."""
         self.conn = conn
         """The connection over which it was first heard."""
         self.subscription_id = subscription_id(wanted, client.instance_id)

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["BIG_BYTES", "PUSHES_KEPT", "Metric", "NoMetrics", "Push", "Sink", "Unpacked", "unpack"]
 
 UNPACKED_BYTES_MAX = 16 * 1024 * 1024
-"""What one push may unpack to; the largest of a Java client that was asked for everything has a hundredth of it."""
+"""The most bytes that one push may unpack to; the largest push of a Java client has a hundredth of it."""
 BIG_BYTES = 16 * 1024
 """A push above this is read beside the event loop: a small one may unpack to much, too, but not to seconds of work."""
 PUSHES_KEPT = 1000
-"""What a test can look at: the last so many."""
+"""The number of newest pushes that a test can read."""
 
 Number: TypeAlias = int | float
 
 
 class NoMetrics(Exception):
-    """What was pushed is no MetricsData, or cannot be unpacked; the text says why."""
+    """The bytes of a push are no MetricsData, or cannot be unpacked; the text says why."""
 
 
 class Metric(Struct, frozen=True):
@@ -47,7 +47,7 @@ class Metric(Struct, frozen=True):
     kind: str
     """`gauge`, `sum`, `histogram`, `exponential_histogram` or `summary`."""
     value: Number | None
-    """Of a histogram and a summary the sum; None for a metric without a value."""
+    """The sum of a histogram or summary; None for a metric without a value."""
     count: int | None = None
     """How many values a histogram or a summary is made of."""
     attributes: Mapping[str, str] = {}
@@ -59,12 +59,12 @@ class Unpacked(Struct, frozen=True):
     bytes: int
     """When unpacked."""
     labels: Mapping[str, str]
-    """What the client says of itself, such as `group_id`; the resource of OpenTelemetry."""
+    """Attributes that the client sends of itself, such as `group_id`; the resource of OpenTelemetry."""
     metrics: tuple[Metric, ...]
 
 
 class Push(Struct, frozen=True):
-    """What a client has pushed."""
+    """One push of a client."""
 
     at_ms: int
     """When it came, since 1970, by the broker's clock."""
@@ -91,14 +91,14 @@ class Push(Struct, frozen=True):
 
 
 class Sink:
-    """What clients have pushed to one broker."""
+    """The pushes to one broker."""
 
     def __init__(self) -> None:
         self.pushes: deque[Push] = deque(maxlen=PUSHES_KEPT)
 
 
 def unpack(compression: Compression, data: bytes) -> Unpacked:
-    """What the bytes of a push say; raises `NoMetrics`."""
+    """The metrics in the bytes of a push. Raises `NoMetrics`."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 

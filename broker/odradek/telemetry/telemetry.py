@@ -1,4 +1,4 @@
-"""What a broker answers to clients that offer metrics (KIP-714, "Broker request handling").
+"""The answers of a broker to clients that offer metrics (KIP-714, "Broker request handling").
 
 The order of the checks, and what a failed request leaves behind, are those of Kafka's `ClientMetricsManager`, recorded
 in `tests/oracle/scenarios/telemetry_taken.txt`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["COMPRESSIONS", "Telemetry"]
 
 COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
-"""What a push may be compressed with, the best first."""
+"""Compression types of pushes, the best first."""
 _ZERO, _ONE = bytes(16), bytes(15) + b"\x01"
 _RESERVED = (_ZERO, _ONE)
 _ID_BYTES = 16
@@ -72,11 +72,11 @@ class Telemetry:
 
     @property
     def pushes(self) -> list[Push]:
-        """What was pushed last, oldest first; nothing without a sink."""
+        """The newest pushes, oldest first; none without a sink."""
         return [] if self.sink is None else list(self.sink.pushes)
 
     def adopt(self, before: MetadataImage, after: MetadataImage) -> None:
-        """Subscriptions may have changed: every client is told so when it comes next."""
+        """Subscriptions may have changed: every client learns it with its next request."""
         if before.configs is not after.configs and _resources(before) != _resources(after):
             self._subscriptions = subscriptions(after)
             self._generation += 1
@@ -90,7 +90,7 @@ class Telemetry:
     # ------------------------------------------------------------------ the two requests
 
     def subscribe(self, instance_id: bytes, facts: Mapping[str, str], conn: int) -> Instance | ErrorCode:
-        """What a client is asked for; one that has no id yet gets one."""
+        """The subscription of a client; a client without an id gets one."""
         if instance_id == _ZERO:
             instance_id = self._new_id()
         instance = self._heard(instance_id, facts, conn)
@@ -176,7 +176,7 @@ class Telemetry:
     # ------------------------------------------------------------------ clients
 
     def _heard(self, instance_id: bytes, facts: Mapping[str, str], conn: int) -> Instance:
-        """A client, who is told anew if it was not yet, or if subscriptions have changed since."""
+        """A client; its subscription is made anew if it has none, or if subscriptions have changed since."""
         instance = self._instances.get(instance_id)
         if instance is None or instance.generation < self._generation:
             known = None if instance is None else instance.client

@@ -248,7 +248,7 @@ class GroupApi:
         return DeleteGroupsResponse(results=results)
 
     async def _forget_shares(self, shard: GroupShard, group_id: str) -> Refused | None:
-        """What a share group has read is forgotten before the group itself (KIP-932)."""
+        """Delete the state of a share group's partitions before the group itself (KIP-932)."""
         states = await shard.carry_out(shard.machine.share.deleting(group_id))
         if states is None or isinstance(states, Refused):
             return states

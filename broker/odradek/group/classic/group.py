@@ -55,11 +55,11 @@ class ClassicGroup:
         self.initial_remaining_ms = 0
         self.new_member_added = False
         self.transitions: list[tuple[GroupState, GroupState]] = []
-        """State changes that nobody has been told of yet."""
+        """State changes that are not in the event log yet."""
         self.record_deadline: int | None = None
         """When the log owes a record of this new group; None if it has one, or if one is on its way."""
         self.debts: tuple[LogRecord, ...] = ()
-        """What the log is owed before that: the end of the consumer group whose place this one has taken."""
+        """Records to write before that: the end of the consumer group whose place this one has taken."""
         self.rebalance_owed = False
         """Whether the group begins with a rebalance: it was a consumer group, and its members change."""
 
@@ -189,7 +189,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether the rebalance waits for nobody."""
+        """Whether all members have joined."""
         return not self.pending_joins and all(member.join is not None for member in self.members.values())
 
     @property

@@ -61,7 +61,7 @@ class Member(Struct):
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member said for this protocol, which it must support."""
+        """The member's metadata for this protocol, which it must support."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata

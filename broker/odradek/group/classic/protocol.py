@@ -1,4 +1,4 @@
-"""What a classic group answers to JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""The answers of a classic group to JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 A JoinGroup waits until every member has joined or the rebalance timeout has passed,
 a SyncGroup until the leader's assignment is in the log.
@@ -34,7 +34,7 @@ __all__ = ["ClassicProtocol"]
 MEMBER_ID_REQUIRED_FROM = 4
 """JoinGroup version from which a new dynamic member has to join again with the id that it is given (KIP-394)."""
 SKIP_ASSIGNMENT_FROM = 9
-"""JoinGroup version from which a static leader that comes back is told that it leads (KIP-814)."""
+"""JoinGroup version from which a static leader that comes back learns that it still leads (KIP-814)."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait in a rebalance; it has no id yet to send heartbeats with."""
 
@@ -81,7 +81,7 @@ class ClassicProtocol:
         return self._join_unknown(group, joining, request.protocol_type, version=version, now=now)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """KIP-389: a full group takes nobody in; while it rebalances, those that have joined count."""
+        """KIP-389: a full group takes no new member; during a rebalance only members that have joined count."""
         match group.state:
             case GroupState.EMPTY | GroupState.DEAD:
                 return True
@@ -141,7 +141,7 @@ class ClassicProtocol:
     def _replace(
         self, group: ClassicGroup, old: Member, joining: Member, *, version: int, now: int
     ) -> Decision[JoinGroupResponse]:
-        """KIP-345: a static member has restarted; whoever still waits under its old member id is fenced."""
+        """KIP-345: a static member has restarted; requests that wait under its old member id are fenced."""
         self._waits.end_both(old, ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id)
         old_leader = group.leader
         joining.assignment = old.assignment

@@ -26,7 +26,7 @@ __all__ = ["Rebalance", "assigned", "joined"]
 
 
 def joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """The present generation, as this member is told of it: only the leader learns of the others."""
+    """The present generation, for this member: only the leader gets the list of members."""
     assert group.leader is not None, f"group {group.group_id} has members and no leader"
     members: list[JoinGroupResponseMember] = []
     if member.member_id == group.leader:
@@ -61,7 +61,7 @@ class Rebalance:
     # ------------------------------------------------------------------ membership has changed
 
     def somebody_joined(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """Begin a rebalance, or complete the one under way if it waits for nobody else."""
+        """Begin a rebalance, or complete the one under way if all members have joined."""
         if group.state in REBALANCEABLE:
             return self.prepare(group, now)
         return self._complete_if_joined(group, now)
@@ -119,7 +119,7 @@ class Rebalance:
         return self._complete(group, now)
 
     def _complete(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """Whoever has joined is the next generation; static members stay even if they have not (KIP-345)."""
+        """The members that have joined are the next generation; static members stay even if they have not (KIP-345)."""
         group.join_deadline = group.initial_delay_ms = None
         for member in [each for each in group.members.values() if each.join is None and not each.is_static]:
             group.remove(member.member_id)
@@ -185,7 +185,7 @@ class Rebalance:
         return self.prepare(group, now) if group.state in REBALANCEABLE else []
 
     def advance(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """Do all whose time has come; what the log has to be told."""
+        """Act on all deadlines that have passed; returns the records to write."""
         records: list[LogRecord] = []
         if group.record_deadline is not None and group.record_deadline <= now:
             group.record_deadline = None

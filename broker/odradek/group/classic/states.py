@@ -57,7 +57,7 @@ REBALANCEABLE = ALLOWED[_PREPARING]
 
 
 class Rejoin(Enum):
-    """What a JoinGroup of a member that the group knows brings about."""
+    """The effect of a JoinGroup of a member that the group knows."""
 
     UPDATE = "take the new metadata and rebalance"
     CURRENT = "answer the current generation"
@@ -88,7 +88,7 @@ REJOIN: dict[tuple[GroupState, bool, bool], Rejoin] = {
 
 
 class Replace(Enum):
-    """What follows when a static member comes back under a new member id (KIP-345)."""
+    """The effect of a static member that comes back under a new member id (KIP-345)."""
 
     STORE = "keep the generation, store the new member id"
     REBALANCE = "rebalance"
@@ -108,7 +108,7 @@ REPLACE: dict[tuple[GroupState, bool], Replace] = {
 
 
 class Sync(Enum):
-    """What a valid SyncGroup of a member brings about."""
+    """The effect of a valid SyncGroup of a member."""
 
     WAIT = "wait for the leader's assignment, or bring it"
     ANSWER = "answer the member's assignment"

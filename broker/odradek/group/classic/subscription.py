@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol put into their metadata: the topics that they subscribe to."""
+"""The metadata of consumers of the classic protocol: the topics that they subscribe to."""
 
 from __future__ import annotations
 

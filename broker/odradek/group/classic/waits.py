@@ -58,7 +58,7 @@ class Waits:
         self.end_sync(member, SyncGroupResponse(error_code=error))
 
     def decision(self, token: Token) -> Parked[JoinGroupResponse] | Answered[JoinGroupResponse]:
-        """What becomes of a JoinGroup that began to wait: it may have been what everybody waited for."""
+        """The outcome of a JoinGroup that began to wait: it may complete the rebalance."""
         for index, (ended, reply) in enumerate(self.ended):
             if ended == token:
                 del self.ended[index]

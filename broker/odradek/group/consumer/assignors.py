@@ -1,4 +1,4 @@
-"""Who shall have which partitions (KIP-848, "Server Side Assignors"): pure functions of members and topics.
+"""Assignors on the server (KIP-848, "Server Side Assignors"): pure functions of members and topics.
 
 `uniform` deals all partitions out evenly and moves as few as it can; `range` gives each member a range of each topic,
 so that topics with the same number of partitions and the same members fall together.
@@ -21,13 +21,13 @@ TopicPartition: TypeAlias = tuple[bytes, int]
 
 
 class MemberSpec(Struct, frozen=True):
-    """What an assignor knows of a member."""
+    """A member, as an assignor sees it."""
 
     instance_id: str | None
     topic_ids: frozenset[bytes]
     """The topics that it subscribes to and that exist."""
     target: Partitions
-    """What it was to have before."""
+    """Its target until now."""
 
 
 Specs: TypeAlias = Mapping[str, MemberSpec]
@@ -97,7 +97,7 @@ def _deal(members: Specs, counts: Counts) -> dict[str, Partitions]:
 
 
 def _balance(members: Specs, counts: Counts) -> dict[str, Partitions]:
-    """Subscriptions differ: what nobody has goes to the one with the least, then single partitions move."""
+    """Subscriptions differ: free partitions go to the member with the fewest, then single partitions move."""
     subscribers: dict[bytes, list[str]] = defaultdict(list)
     for member_id, member in members.items():
         for topic_id in member.topic_ids:

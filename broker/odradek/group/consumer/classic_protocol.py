@@ -1,4 +1,4 @@
-"""What members of the classic protocol tell each other, read for a group of the consumer protocol."""
+"""Metadata and assignments of the classic protocol, read for a group of the consumer protocol."""
 
 from __future__ import annotations
 

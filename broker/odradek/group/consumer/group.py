@@ -27,7 +27,7 @@ from odradek.group.modern import FIRST_EPOCH, ModernGroup
 __all__ = ["ConsumerGroup", "ConsumerGroupState", "ResolvedPattern", "Timer"]
 
 NOBODY: Mapping[int, object] = MappingProxyType({})
-"""Nobody has any partition of a topic."""
+"""The owners of a topic of which no partition is assigned."""
 
 
 class ConsumerGroupState(Enum):
@@ -75,7 +75,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
         self._supporters: Counter[str] = Counter()
         """How many of the members with the classic protocol support each assignor."""
         self._subscribed: frozenset[str] | None = None
-        """What all members subscribe to together; None if that is to be found out."""
+        """The topics that all members together subscribe to; None until it is computed again."""
 
     # ------------------------------------------------------------------ reading
 
@@ -94,12 +94,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
         return topic in self._subscribed
 
     def topic_names_of(self, member: ConsumerMember) -> frozenset[str]:
-        """What a member subscribes to; a pattern that is not resolved yet matches nothing."""
+        """The topics that a member subscribes to; a pattern that is not resolved yet matches none."""
         resolved = self.patterns.get(member.pattern) if member.pattern else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
     def subscribed_topics(self, members: Iterable[ConsumerMember]) -> frozenset[str]:
-        """What these members subscribe to together."""
+        """The topics that these members together subscribe to."""
         names: set[str] = set()
         for member in members:
             names |= self.topic_names_of(member)
@@ -133,12 +133,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
         return protocol_type == "consumer" and any(self._supporters[name] == self._classic_members for name in names)
 
     def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
-        """What most of the members that prefer one prefer."""
+        """The assignor that most members prefer, of those that prefer one."""
         votes = Counter(each.server_assignor for each in members if each.server_assignor is not None)
         return max(sorted(votes), key=votes.__getitem__) if votes else None
 
     def durable_state(self) -> tuple[object, ...]:
-        """What the log says, and nothing else."""
+        """The state that follows from the log alone."""
         epochs = self.epoch, self.metadata_hash, self.assignment_epoch, self.assignment_timestamp
         return epochs, dict(self.members), dict(self.targets), dict(self.patterns), self.has_partition_metadata
 

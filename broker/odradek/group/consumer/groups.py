@@ -51,7 +51,7 @@ LEAVING_EPOCHS = frozenset({LEAVING_EPOCH, LEAVING_STATIC_EPOCH})
 
 
 class ConsumerGroups:
-    """Decides about consumer groups and folds their records; `end_waits` refuses whoever waits in a classic group."""
+    """Decides about consumer groups and folds their records; `end_waits` refuses waiting requests of a classic group."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class ConsumerGroups:
     def _group_for(
         self, request: ConsumerGroupHeartbeatRequest, now: int
     ) -> tuple[ConsumerGroup, list[LogRecord]] | Refused:
-        """The group of a member; for one that joins also a new group, with what the log is told of the one before."""
+        """The group of a member; a member that joins may get a new group, with the records that end the one before."""
         group_id, joins = request.group_id, request.member_epoch == JOINING_EPOCH
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -218,7 +218,7 @@ class ConsumerGroups:
     # ------------------------------------------------------------------ time
 
     def begin(self, group: ConsumerGroup, now: int) -> None:
-        """Set the times of members whose times nobody has set: after a failover, or when a group has just come."""
+        """Set the deadlines of members that have none: after a failover, or when a group has just come."""
         session_timeout_ms = self._around.settings(group.group_id).session_timeout_ms
         for member_id, member in group.members.items():
             if (member_id, Timer.SESSION) in group.times:

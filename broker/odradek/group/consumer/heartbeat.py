@@ -1,4 +1,4 @@
-"""What a consumer group answers to ConsumerGroupHeartbeat (KIP-848).
+"""The answers of a consumer group to ConsumerGroupHeartbeat (KIP-848).
 
 A heartbeat says what has changed of a member; its answer says what has changed for it.
 """
@@ -51,7 +51,7 @@ __all__ = ["Client", "Subscribed", "beat", "dropped", "full", "leave", "member_f
 
 
 class Client(Struct, frozen=True):
-    """Who sent a request."""
+    """The client that sent a request."""
 
     id: str
     host: str
@@ -194,7 +194,7 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
 
 
 def _updated(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client) -> ConsumerMember:
-    """What the request does not name stays as it was."""
+    """The member after the request; fields that the request leaves out stay as they were."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     if (
         names is None
@@ -286,7 +286,7 @@ def leave(
 
 
 def dropped(group: ConsumerGroup, member_ids: Iterable[str], topics: Topics) -> list[LogRecord]:
-    """What the log is told when these members are gone; the group moves on."""
+    """The records for members that are gone; the group moves to its next epoch."""
     gone = dict.fromkeys(member_ids)
     records = [record for member_id in gone for record in member_tombstones(group.group_id, member_id)]
     left: Mapping[str, ConsumerMember] = {key: each for key, each in group.members.items() if key not in gone}

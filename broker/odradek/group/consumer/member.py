@@ -45,7 +45,7 @@ class MemberState(IntEnum):
 
 
 class ClassicMetadata(Struct, frozen=True):
-    """What there is of a member that speaks the classic protocol."""
+    """The fields of a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -53,7 +53,7 @@ class ClassicMetadata(Struct, frozen=True):
 
 
 class ConsumerMember(Struct, frozen=True):
-    """Who it is, what it subscribes to, and what it has."""
+    """Its identity, its subscription, and its partitions."""
 
     member_id: str
     instance_id: str | None = None
@@ -71,13 +71,13 @@ class ConsumerMember(Struct, frozen=True):
     state: MemberState = MemberState.STABLE
     assigned: EpochsOfPartitions = NO_PARTITIONS
     revoking: EpochsOfPartitions = NO_PARTITIONS
-    """What it has been asked to give up."""
+    """The partitions or tasks that it has been asked to give up."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def held(self) -> Iterator[tuple[bytes, int]]:
-        """Every partition that nobody else may have yet."""
+        """Every partition that no other member may get yet."""
         for partitions in (self.assigned, self.revoking):
             for topic_id, indexes in partitions.items():
                 for index in indexes:

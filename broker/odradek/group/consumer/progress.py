@@ -33,7 +33,7 @@ __all__ = ["Progress", "Target", "moved_on", "next_step", "next_target", "topic_
 
 
 class Progress(Struct, frozen=True):
-    """Where the group is after a member has changed, and what the log is told of it."""
+    """The state of the group after a member has changed, and the records of that."""
 
     epoch: int
     records: tuple[LogRecord, ...]
@@ -43,7 +43,7 @@ class Progress(Struct, frozen=True):
 
 
 class Target(Struct, frozen=True):
-    """What one member shall have, and in which epoch that was decided."""
+    """The target of one member, and the epoch in which it was computed."""
 
     epoch: int
     partitions: Partitions
@@ -107,7 +107,7 @@ def next_target(
     settings: ConsumerSettings,
     now: int,
 ) -> Target:
-    """What the member shall have in this epoch of the group.
+    """The target of the member in this epoch of the group.
 
     Targets are computed at most once in the assignment interval (KIP-1263); until then those before hold.
     """

@@ -24,7 +24,7 @@ __all__ = ["Situation", "reconciled"]
 
 
 class Situation(Struct, frozen=True):
-    """What the next step of a member depends on besides the member."""
+    """Input for the next step of a member, besides the member itself."""
 
     target_epoch: int
     target: Partitions
@@ -32,7 +32,7 @@ class Situation(Struct, frozen=True):
     """Ids of the topics that it subscribes to and that exist."""
     subscription_changed: bool
     owned: Partitions | None
-    """What it says that it has; None if it does not say."""
+    """The partitions that it reports to have; None where it reports none."""
     taken: Callable[[bytes], Set[int]]
     """The partitions of a topic that any member has, the member itself included."""
 

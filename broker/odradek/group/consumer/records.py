@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` keeps of consumer groups, in Kafka's formats: how it is written, and how it is folded."""
+"""The records of consumer groups in `__consumer_offsets`, in Kafka's formats: written, and folded."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ConsumerRecords(ModernRecords[ConsumerMember, Partitions]):
     """Members of consumer groups and their targets, in Kafka's messages."""
 
     def description(self, member: ConsumerMember) -> ConsumerGroupMemberMetadataValue:
-        """Who a member is, and what it subscribes to."""
+        """The identity of a member, and its subscription."""
         classic = None
         if member.classic is not None:
             protocols = [ClassicProtocol(name=name, metadata=metadata) for name, metadata in member.classic.protocols]
@@ -96,7 +96,7 @@ class ConsumerRecords(ModernRecords[ConsumerMember, Partitions]):
         )
 
     def written_target(self, target: Partitions) -> ConsumerGroupTargetAssignmentMemberValue:
-        """What a member shall have."""
+        """The target of a member."""
         partitions = [
             TopicPartition(topic_id=topic_id, partitions=sorted(indexes))
             for topic_id, indexes in sorted(target.items())
@@ -104,7 +104,7 @@ class ConsumerRecords(ModernRecords[ConsumerMember, Partitions]):
         return ConsumerGroupTargetAssignmentMemberValue(topic_partitions=partitions)
 
     def assignment(self, member: ConsumerMember) -> ConsumerGroupCurrentMemberAssignmentValue:
-        """What a member has, and in which epoch it is."""
+        """The partitions or tasks of a member, and its epoch."""
         return ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.epoch,
             previous_member_epoch=member.previous_epoch,
@@ -118,7 +118,7 @@ class ConsumerRecords(ModernRecords[ConsumerMember, Partitions]):
         return ConsumerMember(member_id)
 
     def described(self, known: ConsumerMember, value: Struct) -> ConsumerMember:
-        """The member, being who a record says that it is."""
+        """The member, with the identity and subscription that a record says."""
         assert isinstance(value, ConsumerGroupMemberMetadataValue), "the value of such a key"
         classic = None
         if value.classic_member_metadata is not None:
@@ -139,12 +139,12 @@ class ConsumerRecords(ModernRecords[ConsumerMember, Partitions]):
         )
 
     def read_target(self, value: Struct) -> Partitions:
-        """What a record says that a member shall have."""
+        """The target of a member, read from the value of a record."""
         assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue), "the value of such a key"
         return {each.topic_id: frozenset(each.partitions) for each in value.topic_partitions}
 
     def assigned(self, known: ConsumerMember, value: Struct) -> ConsumerMember:
-        """The member, having what a record says that it has."""
+        """The member, with the partitions or tasks and the epoch that a record says."""
         assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue), "the value of such a key"
         try:
             state = MemberState(value.state)
@@ -192,7 +192,7 @@ def pattern_record(group_id: str, pattern: str, resolved: ResolvedPattern) -> Lo
 
 
 def pattern_tombstone(group_id: str, pattern: str) -> LogRecord:
-    """Nobody subscribes to this pattern any more."""
+    """No member subscribes to this pattern any more."""
     return record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None)
 
 

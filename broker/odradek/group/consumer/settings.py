@@ -1,4 +1,4 @@
-"""What groups are configured with, as whoever runs the coordinator resolves it: a group's own values come first."""
+"""The settings of groups; the broker resolves them: a group's own values come first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MigrationPolicy(Enum):
 
 
 class ConsumerSettings(Struct, frozen=True):
-    """What holds for one group now; times in ms."""
+    """The settings of one group as of now; times in ms."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5000
@@ -49,7 +49,7 @@ class ConsumerSettings(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """What a coordinator of groups asks for at each request, because it changes under way."""
+    """Functions that a group coordinator calls at each request, because their results change."""
 
     topics: Callable[[], Topics]
     settings: Callable[[str], ConsumerSettings]

@@ -26,7 +26,7 @@ REFRESH_MIN_INTERVAL_MS = 10_000
 
 
 class PatternChange(Struct, frozen=True):
-    """What a member's request means for the patterns of its group."""
+    """The effect of a member's request on the patterns of its group."""
 
     records: tuple[LogRecord, ...] = ()
     changed: bool = False
@@ -74,11 +74,11 @@ def refresh_is_due(
 
 
 Sees: TypeAlias = "Callable[[str], bool]"
-"""Whether who asks may know of a topic."""
+"""Whether the client may describe a topic."""
 
 
 def resolved(patterns: Iterable[str], topics: Topics, now: int, sees: Sees | None = None) -> dict[str, ResolvedPattern]:
-    """The topics that each of these patterns matches as a whole, of those that who asks may see."""
+    """The topics that each of these patterns matches as a whole, of those that the client may describe."""
     seen = topics.topics if sees is None else list(filter(sees, topics.topics))
     found: dict[str, ResolvedPattern] = {}
     for pattern in patterns:
@@ -90,7 +90,7 @@ def resolved(patterns: Iterable[str], topics: Topics, now: int, sees: Sees | Non
 
 
 def resolved_records(group: ConsumerGroup, found: Mapping[str, ResolvedPattern], topics: Topics) -> list[LogRecord]:
-    """What the log is told of patterns that were resolved; the group moves on if they match other topics now."""
+    """The records of patterns that were resolved; the group moves to its next epoch if they match other topics now."""
     records: list[LogRecord] = []
     patterns = dict(group.patterns)
     moves_on = False

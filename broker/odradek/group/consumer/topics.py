@@ -1,4 +1,4 @@
-"""What a group coordinator knows of topics: it is shown them, and changes none."""
+"""The topics of the cluster, as a group coordinator reads them."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
 COMMIT_BY_TOPIC_ID_FROM = 10
 FETCH_BY_TOPIC_ID_FROM = 10
 RECORD_BYTES = 60
-"""What an offset takes in the log at least, besides the names of its group and topic and what the client says of it."""
+"""The least size of an offset in the log, without the names of its group and topic and without its metadata."""
 FETCHED_MAX = 200_000
-"""How many offsets are told in one answer at most, so that one request cannot fill the memory."""
+"""The most offsets in one response, so that one request cannot fill the memory."""
 FETCH_GROUPS_FROM = 8
 FETCH_GROUP_ERROR_FROM = 2
 """OffsetFetch version from which a group has an error of its own; before, each partition carries it."""
@@ -182,7 +182,7 @@ def _number_of(group: OffsetFetchResponseGroup) -> int:
 async def _committed_offsets(
     shard: GroupShard, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup | Refused:
-    """The offsets of a group as they are committed; who wants stable ones is told what was written before, too.
+    """The committed offsets of a group; a request for stable offsets waits for all that was written before it.
 
     What is not committed yet may be the offsets of an open transaction (KIP-447), so Kafka's coordinator treats such
     a request as a write of nothing: it is answered when all that was written before it is committed.
@@ -300,7 +300,7 @@ class OffsetApi:
         *,
         by_id: bool,
     ) -> list[OffsetCommitRequestTopic]:
-        """What of the topics exists, with their names and ids; what does not is answered."""
+        """The topics and partitions that exist, with names and ids; `answers` gets errors for the others."""
         found: list[OffsetCommitRequestTopic] = []
         for topic in topics:
             key = topic.topic_id if by_id else topic.name
@@ -468,7 +468,7 @@ class OffsetApi:
     def _existing_to_delete(
         self, topics: list[OffsetDeleteRequestTopic], answers: dict[str, OffsetDeleteResponseTopic]
     ) -> list[OffsetDeleteRequestTopic]:
-        """What of the topics exists; what does not is answered."""
+        """The topics and partitions that exist; `answers` gets errors for the others."""
         found: list[OffsetDeleteRequestTopic] = []
         for topic in topics:
             image = self._metadata.image.topic(topic.name)

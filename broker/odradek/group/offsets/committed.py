@@ -50,7 +50,7 @@ class Offsets:
     # ------------------------------------------------------------------ reading
 
     def of_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed, outside of open transactions; to be read only."""
+        """The committed offsets of the group, without open transactions; to be read only."""
         return self._committed.get(group_id, {})
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:

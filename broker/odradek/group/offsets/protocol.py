@@ -1,4 +1,4 @@
-"""What the coordinator answers to the offset APIs.
+"""The answers of the coordinator to the offset APIs.
 
 Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` are the reference.
 Topics arrive resolved: whoever calls has put name and id into the request and has answered for those it does not know.
@@ -176,7 +176,7 @@ class OffsetProtocol:
     # ------------------------------------------------------------------ OffsetFetch
 
     def refusal_of_fetch(self, group: Group | None, request: OffsetFetchRequestGroup) -> Refused | None:
-        """Why a member may not fetch; classic groups and groups that are not there refuse nobody."""
+        """Why a member may not fetch; classic groups and groups that do not exist refuse no one."""
         if isinstance(group, ConsumerGroup):
             return of_consumers.refusal_of_fetch(group, request)
         return of_streams.refusal_of_fetch(group, request) if isinstance(group, StreamsGroup) else None
@@ -243,7 +243,7 @@ class OffsetProtocol:
         return Proposed(tuple(records), response) if records else Answered(response)
 
     def tombstones(self, group_id: str) -> Iterator[LogRecord]:
-        """What makes the log forget every offset of a group."""
+        """The tombstones of all offsets of a group."""
         return (offset_tombstone(group_id, topic, index) for topic, index in self._offsets.known(group_id))
 
     # ------------------------------------------------------------------ expiry

@@ -190,7 +190,7 @@ def _split(
     *,
     by_id: bool,
 ) -> list[TxnOffsetCommitRequestTopic]:
-    """What of the topics exists, with their names and ids; what does not is answered."""
+    """The topics and partitions that exist, with names and ids; `answers` gets errors for the others."""
     found = []
     for topic, image in zip(topics, images, strict=True):
         known: Container[int] = () if image is None else image.partitions

@@ -66,7 +66,7 @@ HIDDEN_TOPIC = "The described group uses topics that the client is not authorize
 STREAMS_PROTOCOL = "streams"
 SHOWN_ERRORS = 3
 DESCRIPTION_NOT_STORED = 1
-"""What an answer says of the description of a topology to who has asked for it: there is none."""
+"""The status in a response to a client that asks for the description of a topology: there is none."""
 
 
 def _topics_of(subtopology: Subtopology | DescribedSubtopology) -> Iterator[str]:

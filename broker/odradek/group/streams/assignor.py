@@ -120,7 +120,7 @@ class _Run:
         self._quota = _Quota(everything, len(members))
         self._processes: dict[str, _Process] = {}
         self._ran: dict[Task, str] = {}
-        """Who has run a task until now."""
+        """The member that has run each task until now."""
         candidates: dict[Task, list[tuple[int, int, str]]] = {}
         for member_id, member in self._members.items():
             process = self._processes.setdefault(member.process_id, _Process(member.process_id))
@@ -239,7 +239,7 @@ class _Run:
         return found
 
     def targets(self) -> dict[str, Tasks]:
-        """What each member shall have."""
+        """The target of each member."""
         return {
             member_id: Tasks(
                 _by_subtopology(self._process_of(member_id).active.get(member_id, ())),

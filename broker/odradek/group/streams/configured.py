@@ -1,4 +1,4 @@
-"""What a topology means for the topics that exist: how many tasks there are, and which topics the broker has to make.
+"""A topology, held against the topics that exist: the number of tasks, and the topics that the broker has to make.
 
 KIP-1071, "Topology configuration". A topic that only the application knows has as many partitions as what is written
 into it has: counts are passed on from subtopology to subtopology until nothing changes.
@@ -29,7 +29,7 @@ LIKE_THE_BROKER = -1
 
 
 class Status(IntEnum):
-    """What a heartbeat's answer warns of, numbered as on the wire (KIP-1071, KIP-1284)."""
+    """Warnings in the response to a heartbeat, numbered as on the wire (KIP-1071, KIP-1284)."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -49,7 +49,7 @@ class InternalTopic(Struct, frozen=True):
     configs: tuple[tuple[str, str], ...]
 
     def to_create(self) -> CreatableTopic:
-        """What the controller is asked for."""
+        """The request to the controller for this topic."""
         return CreatableTopic(
             name=self.name,
             num_partitions=self.partitions,
@@ -172,7 +172,7 @@ class _Counts:
         return count
 
     def decided(self, topic: TopicInfo) -> int:
-        """What a topic of the application's own shall have."""
+        """The partitions and configs that an internal topic of the application must have."""
         return topic.partitions or self._decided[topic.name]
 
     def _passed_on(self) -> dict[str, int]:

@@ -18,7 +18,7 @@ __all__ = ["partitions_by_endpoint"]
 def partitions_by_endpoint(
     members: Iterable[StreamsMember], fit: ConfiguredTopology, topics: Topics
 ) -> list[EndpointToPartitions]:
-    """Of each member that can be asked, the partitions that its tasks read."""
+    """The partitions that the tasks of each member read, for members with an endpoint."""
     subtopologies = fit.subtopologies or {}
     found = []
     for member in members:

@@ -44,7 +44,7 @@ class StreamsGroupState(Enum):
 
 
 class Timer(Enum):
-    """Whose time is over."""
+    """The reasons for a deadline."""
 
     SESSION = "the member was silent"
     REBALANCE = "the member did not give up its tasks"
@@ -67,11 +67,11 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, NO_TASKS)
         self.validated_topology_epoch = NO_TOPOLOGY_EPOCH
-        """Of the topology for which all topics were found."""
+        """The epoch of the topology for which all topics were found."""
         self.description_epochs = NO_TOPOLOGY_EPOCH, NO_TOPOLOGY_EPOCH
-        """Of topologies whose description another coordinator has stored, or failed to (KIP-1331); kept as they are."""
+        """Epochs of topologies whose description was stored elsewhere, or failed to be (KIP-1331); kept as they are."""
         self.assignment_configs: dict[str, str] = {}
-        """What the last assignment was made with."""
+        """The settings of the last assignment."""
         self.topology: Topology | None = None
 
         self._active: dict[tuple[str, int], str] = {}
@@ -80,7 +80,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
         self._warmup: Counter[tuple[str, int, str]] = Counter()
 
         self.configured: ConfiguredTopology | None = None
-        """What the topology means for the topics, as of the metadata that was looked at last."""
+        """The topology, held against the topics of the metadata that was looked at last."""
         self.offsets: dict[str, TaskOffsets] = {}
         self.shutdown_by: str | None = None
         """The member that wants all of the application to stop."""
@@ -120,7 +120,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
         return self._warmup[subtopology, index, process_id] > 0
 
     def durable_state(self) -> tuple[object, ...]:
-        """What the log says, and nothing else."""
+        """The state that follows from the log alone."""
         return (
             (self.epoch, self.metadata_hash, self.validated_topology_epoch, self.description_epochs),
             (dict(self.assignment_configs), self.assignment_epoch, self.assignment_timestamp),

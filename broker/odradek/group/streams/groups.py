@@ -150,7 +150,7 @@ class StreamsGroups:
     # ------------------------------------------------------------------ time
 
     def begin(self, group: StreamsGroup, now: int) -> None:
-        """Set the times of members whose times nobody has set: after a failover, or when a group has just come."""
+        """Set the deadlines of members that have none: after a failover, or when a group has just come."""
         session_timeout_ms = self._around.streams(group.group_id).session_timeout_ms
         for member_id, member in group.members.items():
             if (member_id, Timer.SESSION) in group.times:
@@ -221,7 +221,7 @@ def _away(member: StreamsMember) -> StreamsMember:
 
 
 def _dropped(group: StreamsGroup, member_ids: Iterable[str]) -> list[LogRecord]:
-    """What the log is told when these members are gone; the group moves on."""
+    """The records for members that are gone; the group moves to its next epoch."""
     gone = dict.fromkeys(member_ids)
     records = [record for member_id in gone for record in member_tombstones(group.group_id, member_id)]
     epoch = group.epoch + 1

@@ -1,4 +1,4 @@
-"""What a streams group answers to StreamsGroupHeartbeat (KIP-1071).
+"""The answers of a streams group to StreamsGroupHeartbeat (KIP-1071).
 
 A heartbeat says what has changed of a member; its answer says what has changed for it, and warns of what is amiss with
 the application. Everything is decided from the group as it is; the records that come out are what changes it.
@@ -187,7 +187,7 @@ def _full(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, settings: 
 def _updated(
     before: StreamsMember, request: StreamsGroupHeartbeatRequest, client: Client, *, joins: bool
 ) -> StreamsMember | Refused:
-    """What the request does not name stays as it was; only who joins is known to have no endpoint."""
+    """Fields that the request leaves out stay as they were; a member that joins without an endpoint has none."""
     tags, endpoint = before.tags, None if joins else before.endpoint
     if request.client_tags is not None:
         named = {tag.key: tag.value for tag in request.client_tags}

@@ -38,7 +38,7 @@ class Endpoint(Struct, frozen=True):
 
 
 class StreamsMember(Struct, frozen=True):
-    """Who it is, which process it belongs to, and what it has."""
+    """Its identity, its process, and its tasks."""
 
     member_id: str
     instance_id: str | None = None
@@ -56,7 +56,7 @@ class StreamsMember(Struct, frozen=True):
     state: MemberState = MemberState.STABLE
     assigned: HeldTasks = NO_HELD_TASKS
     revoking: HeldTasks = NO_HELD_TASKS
-    """What it has been asked to give up."""
+    """The partitions or tasks that it has been asked to give up."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch

@@ -54,7 +54,7 @@ NONE: frozenset[int] = frozenset()
 
 
 class _Difference(Struct):
-    """What becomes of one kind of tasks: those that stay, those that go, and those that may come."""
+    """The next step of one kind of tasks: those that stay, those that go, and those that may come."""
 
     kept: dict[str, set[int]]
     going: dict[str, set[int]]
@@ -172,7 +172,7 @@ def _advanced(
 
 
 def _change_role(has: Indexes, outgoing: _Difference, incoming: _Difference) -> None:
-    """What a member keeps in one way and shall keep in another it keeps in that way at once."""
+    """A task that a member holds in one role and shall hold in another changes its role at once."""
     for name, index in pairs(has):
         if _grant(incoming, name, index):
             _remove(outgoing.going, name, index)

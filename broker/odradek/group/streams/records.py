@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` keeps of streams groups, in Kafka's formats: how it is written, and how it is folded."""
+"""The records of streams groups in `__consumer_offsets`, in Kafka's formats: written, and folded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class StreamsRecords(ModernRecords[StreamsMember, Tasks]):
     """Members of streams groups and their targets, in Kafka's messages."""
 
     def description(self, member: StreamsMember) -> StreamsGroupMemberMetadataValue:
-        """Who a member is."""
+        """The identity of a member."""
         endpoint = None
         if member.endpoint is not None:
             endpoint = metadata.Endpoint(host=member.endpoint.host, port=member.endpoint.port)
@@ -77,7 +77,7 @@ class StreamsRecords(ModernRecords[StreamsMember, Tasks]):
         )
 
     def written_target(self, target: Tasks) -> StreamsGroupTargetAssignmentMemberValue:
-        """What a member shall have."""
+        """The target of a member."""
         active, standby, warmup = (
             [
                 targeted.TaskIds(subtopology_id=subtopology, partitions=sorted(indexes))
@@ -88,7 +88,7 @@ class StreamsRecords(ModernRecords[StreamsMember, Tasks]):
         return StreamsGroupTargetAssignmentMemberValue(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
 
     def assignment(self, member: StreamsMember) -> StreamsGroupCurrentMemberAssignmentValue:
-        """What a member has, and in which epoch it is."""
+        """The partitions or tasks of a member, and its epoch."""
         assigned, revoking = member.assigned, member.revoking
         return StreamsGroupCurrentMemberAssignmentValue(
             member_epoch=member.epoch,
@@ -107,7 +107,7 @@ class StreamsRecords(ModernRecords[StreamsMember, Tasks]):
         return StreamsMember(member_id)
 
     def described(self, known: StreamsMember, value: Struct) -> StreamsMember:
-        """The member, being who a record says that it is."""
+        """The member, with the identity and subscription that a record says."""
         assert isinstance(value, StreamsGroupMemberMetadataValue), "the value of such a key"
         endpoint = value.user_endpoint
         return replace(
@@ -124,12 +124,12 @@ class StreamsRecords(ModernRecords[StreamsMember, Tasks]):
         )
 
     def read_target(self, value: Struct) -> Tasks:
-        """What a record says that a member shall have."""
+        """The target of a member, read from the value of a record."""
         assert isinstance(value, StreamsGroupTargetAssignmentMemberValue), "the value of such a key"
         return Tasks(indexes_of(value.active_tasks), indexes_of(value.standby_tasks), indexes_of(value.warmup_tasks))
 
     def assigned(self, known: StreamsMember, value: Struct) -> StreamsMember:
-        """The member, having what a record says that it has."""
+        """The member, with the partitions or tasks and the epoch that a record says."""
         assert isinstance(value, StreamsGroupCurrentMemberAssignmentValue), "the value of such a key"
         try:
             state = MemberState(value.state)
@@ -177,7 +177,7 @@ member_tombstones, assignment_epoch_record = RECORDS.member_tombstones, RECORDS.
 
 
 def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> LogRecord:
-    """What the application is."""
+    """The topology of the application."""
     return record(StreamsGroupTopologyKey(group_id=group_id), value)
 
 

@@ -1,4 +1,4 @@
-"""What streams groups are configured with; a group's own values come before those of the broker."""
+"""The settings of streams groups; a group's own values come before those of the broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["StreamsSettings"]
 
 
 class StreamsSettings(Struct, frozen=True):
-    """What holds for one group now; times in ms."""
+    """The settings of one group as of now; times in ms."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5000
@@ -24,7 +24,7 @@ class StreamsSettings(Struct, frozen=True):
 
     @property
     def assignment_configs(self) -> dict[str, str]:
-        """What assignments are made with, as the log has it: another assignment follows when it changes."""
+        """The settings of assignments, as the log has them: a change leads to another assignment."""
         configs = {"num.standby.replicas": str(self.num_standby_replicas)}
         if self.rack_aware_assignment_tags:
             configs["rack.aware.assignment.tags"] = ",".join(self.rack_aware_assignment_tags)

@@ -32,7 +32,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Tasks(Struct, frozen=True):
-    """What a member shall have, or says that it has."""
+    """The target of a member, or the tasks that it reports."""
 
     active: Indexes = _NOTHING
     standby: Indexes = _NOTHING
@@ -40,7 +40,7 @@ class Tasks(Struct, frozen=True):
 
 
 class HeldTasks(Struct, frozen=True):
-    """What a member has; active tasks with the epochs since when."""
+    """The tasks of a member; active tasks with the epoch in which each was assigned."""
 
     active: Epochs = _NOTHING
     standby: Indexes = _NOTHING
@@ -72,7 +72,7 @@ class TaskIds(Protocol):
 
 
 def indexes_of(listed: Iterable[TaskIds]) -> dict[str, frozenset[int]]:
-    """What a request or a record lists."""
+    """The partitions by subtopology, of a request or a record."""
     found: dict[str, frozenset[int]] = {}
     for each in listed:
         found[each.subtopology_id] = found.get(each.subtopology_id, frozenset()) | frozenset(each.partitions)

@@ -54,7 +54,7 @@ def sources_of(subtopology: Subtopology) -> Iterator[str]:
 
 
 def topology_value(topology: asked.Topology) -> StreamsGroupTopologyValue:
-    """What the log is told of the topology in a request."""
+    """The record of the topology in a request."""
     return StreamsGroupTopologyValue(
         epoch=topology.epoch,
         subtopologies=[
