@@ -51,7 +51,7 @@ LEAVING_EPOCHS = frozenset({LEAVING_EPOCH, LEAVING_STATIC_EPOCH})
 
 
 class ConsumerGroups:
-    """Decides about consumer groups and folds their records; `end_waits` refuses waiting requests of a classic group."""
+    """Decides about consumer groups and folds their records; `end_waits` refuses requests of classic members."""
 
     def __init__(
         self,
