@@ -13,7 +13,7 @@ import odradek
 from odradek.core.wording import counted
 
 ROOT = Path(odradek.__file__).parent
-BY_KAFKA = ("group", "metadata", "access/guards", "wire/messages")
+BY_KAFKA = ("group", "metadata", "wire/messages")
 """Folders with sentences that Kafka words so ("Topic already has 1 partition(s)."), and with what is generated."""
 NOUNS = "broker|client|cluster|event|hit|id|member|partition|push|request|rule|seed|step|time|topic"
 MANY = re.compile(rf" (?:[a-z]+ )?(?:{NOUNS})(?:s\b|es\b|\(e?s\))")
