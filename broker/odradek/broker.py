@@ -195,7 +195,15 @@ class Node:
             gate=self.gate,
         )
         self.peers = Peers(self)
-        self.producer_ids = ProducerIdSupply(self)
+        self.producer_ids = ProducerIdSupply(
+            node_id,
+            self.peers,
+            metadata=self.metadata,
+            settings=self.settings,
+            clock=self.clock,
+            kernel=self.kernel,
+            timers=self.timers,
+        )
         self.metrics = Metrics(self)
         self.connections: dict[int, Accepted] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
@@ -222,7 +230,17 @@ class Node:
             shares=self._share_shard,
         )
         self.image: MetadataImage = EMPTY
-        self.controller = ControllerRole(self, self._published)
+        self.controller = ControllerRole(
+            node_id,
+            self._published,
+            cluster=cluster,
+            parts=self.shard_parts,
+            store=store,
+            peers=self.peers,
+            outbox=self.outbox,
+            random=random,
+            secrets=self.secrets,
+        )
         self.housekeeping = Housekeeping(self)
         self._steps: dict[type, Callable[[Any], None]] = {
             Started: self._started,

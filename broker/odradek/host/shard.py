@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 from msgspec import Struct
 
 from odradek.core.machine import Answered, Awaited, Decision, Machine, Parked, Proposed, Refused
-from odradek.host.replication import HasReplication, Replication
-from odradek.host.seams import HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasTurns
+from odradek.host.replication import Replication
 from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from odradek.host.settings import Settings
     from odradek.log.partition import Guard, Partition
 
-__all__ = ["Folds", "Shard", "ShardNode", "ShardParts", "Work"]
+__all__ = ["Folds", "Shard", "ShardParts", "Work"]
 
 
 STARTED_AT_ONCE = 20
@@ -61,15 +60,6 @@ class ShardParts(Struct, frozen=True):
     replication: Replication
     appended: Callable[[Partition, Folds | None], None]
     """Says that something was appended: whoever waits for it is woken, and the shard over the partition folds it."""
-
-
-class ShardNode(
-    HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasReplication, HasTurns, Protocol
-):
-    """What the coordinators touch of their broker that are handed it whole."""
-
-    @property
-    def shard_parts(self) -> ShardParts: ...
 
 
 T = TypeVar("T")

@@ -11,18 +11,7 @@ from odradek.config.keys import INT_MAX
 from odradek.config.table import TopicConfig
 from odradek.core.internal_topics import AT_START, INTERNAL_TOPICS, CoordinatorKind
 from odradek.core.machine import Proposed, Refused
-from odradek.host.outbox import HasOutbox
-from odradek.host.peers import HasPeers
-from odradek.host.seams import (
-    HasIdentity,
-    HasLog,
-    HasMetadata,
-    HasRandom,
-    HasStaticConfig,
-    HasStore,
-    HasTurns,
-)
-from odradek.host.shard import Shard, ShardNode
+from odradek.host.shard import Shard, ShardParts
 from odradek.log.followers import NEVER
 from odradek.log.partition import Guard, Partition
 from odradek.metadata.brokers import NO_EPOCH, registration
@@ -40,8 +29,12 @@ if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.core.flow import Wait
     from odradek.core.machine import Decision, LogRecord
+    from odradek.core.rng import Rng
     from odradek.host.cluster_spec import BrokerSpec, ClusterSpec
+    from odradek.host.outbox import Outbox
+    from odradek.host.peers import Peers
     from odradek.log.log import Log
+    from odradek.log.log_store import LogStore
 
 __all__ = ["ControllerShard", "ControllerRole", "HasController", "StartRefused", "StartTopic", "internal_topic"]
 
@@ -51,22 +44,6 @@ class HasController(Protocol):
 
     @property
     def controller(self) -> ControllerRole: ...
-
-
-class Node(
-    ShardNode,
-    HasLog,
-    HasMetadata,
-    HasIdentity,
-    HasOutbox,
-    HasPeers,
-    HasRandom,
-    HasStaticConfig,
-    HasStore,
-    HasTurns,
-    Protocol,
-):
-    """What a part in the metadata touches of its broker."""
 
 
 T = TypeVar("T")
@@ -102,15 +79,36 @@ class StartTopic(Struct, frozen=True):
 class ControllerRole:
     """A node's part in the metadata: its image, and the controller if this node is it."""
 
-    def __init__(self, node: Node, publish: Callable[[MetadataImage, MetadataImage], None]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        node_id: int,
+        publish: Callable[[MetadataImage, MetadataImage], None],
+        *,
+        cluster: ClusterSpec,
+        parts: ShardParts,
+        store: LogStore,
+        peers: Peers,
+        outbox: Outbox,
+        random: Rng,
+        secrets: Rng,
+    ) -> None:
+        self._node_id = node_id
+        self._cluster = cluster
+        self._parts = parts
+        self._settings = parts.settings
+        self._clock = parts.clock
+        self._store = store
+        self._peers = peers
+        self._outbox = outbox
+        self._random = random
+        self._secrets = secrets
         self._publish = publish
         """Takes each image with the one before it."""
         self.image: MetadataImage = EMPTY
         self.topics_at_start: Sequence[StartTopic] = ()
         self.shard: ControllerShard | None = None
         self._loader = MetadataLoader()
-        self._log = node.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
+        self._log = store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
 
     @property
     def active(self) -> ControllerShard | None:
@@ -121,20 +119,19 @@ class ControllerRole:
 
     def start(self) -> None:
         """Catch up with the log; the controller becomes active first, and brings a new cluster into being."""
-        if self._node.cluster.controller_id != self._node.node_id:
+        if self._cluster.controller_id != self._node_id:
             self.advance(self._log.end_offset)
             return
         is_new = self._log.end_offset == 0
         self.activate()
         if is_new:
-            for broker in self._node.cluster.brokers:
+            for broker in self._cluster.brokers:
                 self.admit(broker)
             self._create_users_at_start()
             self._create_topics_at_start()
 
     def activate(self) -> None:
         """Become the controller: read the rest of the log, abort what the one before left open, write from now on."""
-        node = self._node
         self.advance(self._log.end_offset)
         partition = Partition(
             topic=METADATA_TOPIC,
@@ -143,30 +140,37 @@ class ControllerRole:
             log=self._log,
             leader_epoch=self._log.leader_epoch + 1,
             config=METADATA_CONFIG,
-            now=node.now,
+            now=self._clock.now,
         )
         machine = Controller(
-            node_id=node.node_id,
-            cluster_id=node.cluster.cluster_id,
-            config=node.static_config,
-            rng=node.random,
+            node_id=self._node_id,
+            cluster_id=self._cluster.cluster_id,
+            config=self._settings.at_start,
+            rng=self._random,
             loader=self._loader,
         )
-        self.shard = ControllerShard(node, partition, machine, mark=self._loader.last_offset + 1, show=self.show)
+        self.shard = ControllerShard(
+            self._parts,
+            partition,
+            machine,
+            mark=self._loader.last_offset + 1,
+            outbox=self._outbox,
+            show=self.show,
+        )
         self.shard.load()
 
     def admit(self, broker: BrokerSpec, *, shut_down_cleanly: bool = False) -> None:
         """Register a broker that runs in this process; it has read the log, so it is in service at once."""
         assert self.shard is not None, "only the controller registers brokers"
-        node, machine = self._node, self.shard.machine
+        machine = self.shard.machine
         before = self.image.brokers.get(broker.node_id) if shut_down_cleanly else None
         request = registration(
             broker_id=broker.node_id,
-            cluster_id=node.cluster.cluster_id,
-            incarnation_id=node.random.randbytes(16),
+            cluster_id=self._cluster.cluster_id,
+            incarnation_id=self._random.randbytes(16),
             host=broker.host,
             port=broker.port,
-            features=node.release.features,
+            features=self._settings.release.features,
             rack=broker.rack,
             endpoints=[EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
             previous_epoch=NO_EPOCH if before is None else before.epoch,
@@ -196,7 +200,7 @@ class ControllerRole:
     def _catch_up(self, node_id: int) -> None:
         """A broker that acknowledges at once has fetched from the leaders that are there before anybody can look."""
         image = self.image
-        if replica_lag_ms(image, self._node.static_config, node_id) != 0:
+        if replica_lag_ms(image, self._settings.at_start, node_id) != 0:
             return
         for log, partition in self._logs_of(node_id):
             if image.is_alive(partition.leader):
@@ -206,7 +210,7 @@ class ControllerRole:
         """The logs of which a broker has a replica."""
         for topic in self.image.topics.values():
             for partition in topic.partitions.values():
-                log = self._node.store.find(topic.id, partition.index) if node_id in partition.replicas else None
+                log = self._store.find(topic.id, partition.index) if node_id in partition.replicas else None
                 if log is not None:
                     yield log, partition
 
@@ -277,14 +281,14 @@ class ControllerRole:
 
     def _create_users_at_start(self) -> None:
         """The users of the configuration can log in by SCRAM as well (`kafka-storage format --add-scram`)."""
-        if self._node.static_config.security().odradek_sasl_users is None:
+        if self._settings.at_start.security().odradek_sasl_users is None:
             return
         from odradek.access.sasl_listeners import configured_users
         from odradek.metadata.credentials import password_records  # most clusters have no users
 
         assert self.shard is not None
-        salt = self._node.secrets.randbytes
-        users = configured_users(self._node.config)
+        salt = self._secrets.randbytes
+        users = configured_users(self._settings.config)
         records = [record for user, password in users.items() for record in password_records(user, password, salt)]
         if records:
             put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))
@@ -294,7 +298,7 @@ class ControllerRole:
         """Remove the delegation tokens whose time is over, if this is the controller."""
         shard = self.active
         if shard is not None:
-            _at_once(shard.carry_out(shard.machine.remove_expired_tokens(self._node.now)))
+            _at_once(shard.carry_out(shard.machine.remove_expired_tokens(self._clock.now)))
 
     def elect_unclean(self) -> None:
         """Elect from those out of sync where nobody leads and the topic allows it, if this is the controller."""
@@ -326,7 +330,6 @@ class ControllerRole:
 
     def _create_topics_at_start(self) -> None:
         assert self.shard is not None
-        node = self._node
         topics = [
             CreatableTopic(
                 name=topic.name,
@@ -335,8 +338,8 @@ class ControllerRole:
             )
             for topic in self.topics_at_start
         ]
-        if node.config.odradek_internal_topics_at_start:
-            topics += [internal_topic(kind, node.config, node.cluster) for kind in AT_START]
+        if self._settings.config.odradek_internal_topics_at_start:
+            topics += [internal_topic(kind, self._settings.config, self._cluster) for kind in AT_START]
         if not topics:
             return
         request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
@@ -351,10 +354,10 @@ class ControllerRole:
         """Have the controller create a coordinator's topic, unless it exists."""
         assert topic in INTERNAL_TOPICS
         request = CreateTopicsRequest(
-            topics=[internal_topic(CoordinatorKind(topic), self._node.config, self._node.cluster)],
+            topics=[internal_topic(CoordinatorKind(topic), self._settings.config, self._cluster)],
             timeout_ms=START_TIMEOUT_MS,
         )
-        await self._node.peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
+        await self._peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
 
     # ------------------------------------------------------------------ folding
 
@@ -372,7 +375,7 @@ class ControllerRole:
         images: list[MetadataImage] = []
         for batch in self._log.batches(self._loader.last_offset + 1):
             images += self._loader.apply(batch)
-        self._node.facts.emit(self._loader.facts)
+        self._parts.facts.emit(self._loader.facts)
         self._loader.facts = []
         self.show(images[-1:])
 
@@ -384,7 +387,7 @@ class ControllerRole:
             self._publish(before, image)
         removed, self._loader.removed = self._loader.removed, []
         for topic_id in removed:
-            self._node.store.drop(topic_id)
+            self._store.drop(topic_id)
 
 
 class Writing:
@@ -404,16 +407,17 @@ class ControllerShard(Shard[Activation]):
 
     def __init__(
         self,
-        node: Node,
+        parts: ShardParts,
         partition: Partition,
         machine: Controller,
         *,
         mark: int,
+        outbox: Outbox,
         show: Callable[[Sequence[MetadataImage]], None],
     ) -> None:
-        super().__init__(node.shard_parts, partition, machine, mark=mark)
+        super().__init__(parts, partition, machine, mark=mark)
         self.machine = machine
-        self._outbox = node.outbox
+        self._outbox = outbox
         self._show = show
         self._writing: Writing | None = None
         machine.finish = self._finish

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from odradek.host.peers import HasPeers
-from odradek.host.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasMetadata, HasTimers
 from odradek.txn.producer_ids import ProducerIds
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from odradek.wire.registry import ApiKey
 
-__all__ = ["HasProducerIds", "ProducerIdSupply"]
+if TYPE_CHECKING:
+    from odradek.core.clock import Clock
+    from odradek.core.flow import Kernel
+    from odradek.core.timers import Timers
+    from odradek.host.metadata import Metadata
+    from odradek.host.peers import Peers
+    from odradek.host.settings import Settings
 
-
-class HasProducerIds(Protocol):
-    """The producer ids that this broker may give out."""
-
-    @property
-    def producer_ids(self) -> ProducerIdSupply: ...
-
-
-class Node(HasClock, HasConfig, HasIdentity, HasKernel, HasMetadata, HasPeers, HasTimers, Protocol):
-    """What the supply of producer ids touches of its broker."""
+__all__ = ["ProducerIdSupply"]
 
 
 class ProducerIdSupply(ProducerIds):
     """Blocks of ids that are fetched before they are needed; the first one too, unless the cluster starts bare."""
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(at_start=node.config.odradek_internal_topics_at_start)
-        self._node = node
+    def __init__(
+        self,
+        node_id: int,
+        peers: Peers,
+        *,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        kernel: Kernel,
+        timers: Timers,
+    ) -> None:
+        super().__init__(at_start=settings.config.odradek_internal_topics_at_start)
+        self._node_id = node_id
+        self._peers = peers
+        self._metadata = metadata
+        self._clock = clock
+        self._kernel = kernel
+        self._timers = timers
         self._asking = False
 
     def take(self) -> int | None:
@@ -42,24 +52,23 @@ class ProducerIdSupply(ProducerIds):
 
     def pump(self) -> None:
         """Ask for the block that is wanted, unless that is under way."""
-        for _ in self.due(self._node.now):
+        for _ in self.due(self._clock.now):
             if not self._asking:
                 self._asking = True
-                self._node.kernel.spawn(self._ask())
-        self._node.timers.set("producer_ids", self.wake_at(), self.pump)
+                self._kernel.spawn(self._ask())
+        self._timers.set("producer_ids", self.wake_at(), self.pump)
 
     async def _ask(self) -> None:
-        node = self._node
-        registered = node.image.brokers.get(node.node_id)
+        registered = self._metadata.image.brokers.get(self._node_id)
         request = AllocateProducerIdsRequest(
-            broker_id=node.node_id, broker_epoch=-1 if registered is None else registered.epoch
+            broker_id=self._node_id, broker_epoch=-1 if registered is None else registered.epoch
         )
-        response = await node.peers.call_controller(
+        response = await self._peers.call_controller(
             ApiKey.ALLOCATE_PRODUCER_IDS, request, 0, AllocateProducerIdsResponse
         )
         self._asking = False
         if response is None or response.error_code != ErrorCode.NONE:
-            self.failed(node.now)
+            self.failed(self._clock.now)
         else:
             self.granted(response.producer_id_start, response.producer_id_len)
         self.pump()
