@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from odradek.access.listener_logins import SaslListener
     from odradek.access.principal import Peer
     from odradek.config.table import Config
-    from odradek.core.rng import Rng
+    from odradek.core.clock import Rng
     from odradek.data.fetch import FetchApi
     from odradek.data.log_offsets import LogOffsetsApi
     from odradek.data.produce import ProduceApi

@@ -11,7 +11,7 @@ from odradek.access.principal import SOMEBODY, MappingRules, Peer
 if TYPE_CHECKING:
     from odradek.access.gate import Gate
     from odradek.access.listener_logins import SaslListener
-    from odradek.core.rng import Rng
+    from odradek.core.clock import Rng
     from odradek.host.cluster_spec import Endpoint
     from odradek.host.events import Connected
     from odradek.host.facts import Logger

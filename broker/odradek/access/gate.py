@@ -27,8 +27,7 @@ from odradek.wire.registry import ApiKey
 if TYPE_CHECKING:
     from odradek.access.listener_logins import SaslListener
     from odradek.access.mechanisms import Exchange, Outcome
-    from odradek.core.clock import Clock
-    from odradek.core.rng import Rng
+    from odradek.core.clock import Clock, Rng
     from odradek.core.timers import Timers
     from odradek.host.connection import Connection
     from odradek.host.counters import Counters

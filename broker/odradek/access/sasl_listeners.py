@@ -17,7 +17,7 @@ from odradek.config.security import SecurityConfig
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
-    from odradek.core.rng import Rng
+    from odradek.core.clock import Rng
     from odradek.host.facts import Logger
     from odradek.host.metadata import Metadata
     from odradek.host.settings import Settings

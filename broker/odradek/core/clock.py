@@ -1,8 +1,10 @@
-"""The time, as a broker's parts keep it."""
+"""The time and the random numbers of a broker, which its driver hands it."""
 
 from __future__ import annotations
 
-__all__ = ["Clock"]
+from typing import Protocol
+
+__all__ = ["Clock", "Rng"]
 
 
 class Clock:
@@ -12,3 +14,12 @@ class Clock:
 
     def __init__(self, now: int) -> None:
         self.now = now
+
+
+class Rng(Protocol):
+    """Where random numbers come from: a seeded generator, or that of the system."""
+
+    def randrange(self, stop: int, /) -> int: ...
+    def randint(self, low: int, high: int, /) -> int: ...
+    def getrandbits(self, k: int, /) -> int: ...
+    def randbytes(self, n: int, /) -> bytes: ...

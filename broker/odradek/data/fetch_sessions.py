@@ -14,7 +14,7 @@ from msgspec import Struct
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.core.rng import Rng
+    from odradek.core.clock import Rng
 
 __all__ = ["FetchSession", "FetchSessions", "SessionPartition", "next_epoch"]
 

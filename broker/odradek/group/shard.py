@@ -17,7 +17,7 @@ from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.core.rng import Rng
+    from odradek.core.clock import Rng
     from odradek.group.share.state_calls import Failures
     from odradek.group.share.states import ShareStates
     from odradek.host.metadata import Metadata

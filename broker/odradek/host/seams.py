@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
     from odradek.config.table import Config
+    from odradek.core.clock import Rng
     from odradek.core.flow import Kernel, Purgatory
-    from odradek.core.rng import Rng
     from odradek.core.timers import Pumps, Timers
     from odradek.core.turns import Turns
     from odradek.data.fetch_sessions import FetchSessions

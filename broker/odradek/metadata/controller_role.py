@@ -27,9 +27,9 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
+    from odradek.core.clock import Rng
     from odradek.core.flow import Wait
     from odradek.core.machine import Decision, LogRecord
-    from odradek.core.rng import Rng
     from odradek.host.cluster_spec import BrokerSpec, ClusterSpec
     from odradek.host.outbox import Outbox
     from odradek.host.peers import Peers

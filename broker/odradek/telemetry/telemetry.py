@@ -20,8 +20,7 @@ from odradek.telemetry.sink import BIG_BYTES, NoMetrics, Push, Sink, unpack
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.rng import Rng
+    from odradek.core.clock import Clock, Rng
     from odradek.core.timers import Timers
     from odradek.host.aside import Aside
     from odradek.host.counters import Counters

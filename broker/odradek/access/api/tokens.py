@@ -35,9 +35,8 @@ from odradek.wire.messages.renew_delegation_token_response import RenewDelegatio
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
+    from odradek.core.clock import Clock, Rng
     from odradek.core.machine import Decision
-    from odradek.core.rng import Rng
     from odradek.host.call import Call
     from odradek.host.forwarding import Forwarding
     from odradek.host.metadata import Metadata
