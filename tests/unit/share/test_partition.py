@@ -143,6 +143,7 @@ def given_back(share: SharePartition, member: str, *, kept: bool = True) -> list
     """What is told of the records of a member that goes."""
     change = share.release(member, LIMITS)
     assert change is not None
+    assert change.complete_count == share.stretches.complete, "what lies before the start is not counted"
     share.settled(change, kept=kept)
     return list(change.batches)
 
