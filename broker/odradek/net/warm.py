@@ -56,14 +56,14 @@ def pieces(release: Release) -> Iterator[Callable[[], object]]:
     told = [api_key for api_key, _, _ in router.ranges()]
     first = [api_key for api_key in FIRST if api_key in told]
     for api_key in first:
-        yield partial(_served, router, api_key)
+        yield partial(_served, api_key, router)
     yield from (_groups, _newer_groups, _transactions, _verification, _changes, _long_messages)
     for api_key in told:
         if api_key not in first:
-            yield partial(_served, router, api_key)
+            yield partial(_served, api_key, router)
 
 
-def _served(router: Router, api_key: ApiKey) -> None:
+def _served(api_key: ApiKey, router: Router) -> None:
     """Import the family of an API, and the codecs of its messages."""
     import_module(_FAMILIES[api_key])
     router.handler(api_key, router.newest(api_key), broker=False)
