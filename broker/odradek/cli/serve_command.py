@@ -139,6 +139,13 @@ def serve(
     ] = None,
     seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
     cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
+    data_dir: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="Keep the logs there, as files of Kafka 4.4, and go on with what is there: for one broker.",
+        ),
+    ] = None,
     until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
@@ -194,7 +201,7 @@ def serve(
         log.warning("configuration_without_effect", keys=config.without_effect)
     options = ServeOptions(
         config=config,
-        node_ids=ids,
+        node_ids=None if data_dir is not None and brokers is None and node_ids is None else ids,
         host=host,
         port=port,
         advertised_host=advertised_host,
@@ -202,6 +209,7 @@ def serve(
         topics=tuple(_topic(text) for text in topic or []),
         seed=seed,
         cluster_id=cluster_id,
+        data_dir=data_dir,
         events=events,
         event_bodies=event_bodies,
         metrics_port=metrics_port,

@@ -19,7 +19,7 @@ from odradek.records.batch import LENGTH_BASE, Batch
 if TYPE_CHECKING:
     from odradek.log.producers import Snapshot
 
-__all__ = ["Log"]
+__all__ = ["Log", "Room"]
 
 _SNAPSHOTS_MAX = 3
 EMPTY = memoryview(b"")

@@ -28,6 +28,10 @@ class LogStore:
         self.segment_bytes = min(SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, bytes_max // _SEGMENT_SHARE))
         self.facts: list[Fact] = []
         """Facts about segments that were dropped to stay within the bound, for the node that takes them."""
+        self.directories: tuple[bytes, ...] = ()
+        """Ids of the directories in which the logs are files (KIP-858)."""
+        self.metadata_snapshot: tuple[int, int, bytes] | None = None
+        """The snapshot that the metadata log goes on from: its end offset, epoch and file; None: the log has it all."""
         self._logs: dict[bytes, dict[int, Log]] = {}
         self._numbers = 0
 

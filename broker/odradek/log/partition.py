@@ -16,6 +16,7 @@ from odradek.core.machine import Fact, LogRecord, Refused, TransactionalAppend
 from odradek.log.aborted import AbortedTransaction
 from odradek.log.answers import AlreadyOpen, Appended, Duplicate, ProducerDescription, ReadResult
 from odradek.log.compaction import STEP_BYTES, Compaction, cleanable_until, is_due
+from odradek.log.disk import DiskError
 from odradek.log.epochs import EpochEnd
 from odradek.log.followers import Followers
 from odradek.log.guards import Guard
@@ -323,7 +324,12 @@ class Partition:
         if store.room < (size := batch.batch_length + LENGTH_BASE):
             store.shed(size)
         stable = self.last_stable_offset if self.facts is not None else 0
-        offset = self.log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time)
+        try:
+            offset = self.log.append(
+                batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time
+            )
+        except DiskError as failed:
+            return _storage_error(failed)
         completed = self.producers.apply_marker(
             batch, Marker(commit, coordinator_epoch), offset, transaction_version=transaction_version
         )
@@ -346,12 +352,18 @@ class Partition:
         stable = self.last_stable_offset if self.facts is not None else 0
         log_append_time = self._log_append_time
         if batch.producer_id < 0:
-            offset = log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=log_append_time)
+            try:
+                offset = log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=log_append_time)
+            except DiskError as failed:
+                return _storage_error(failed)
         else:
             verdict = self.producers.admit(batch, origin=origin, guard=guard, verification_enabled=verification_enabled)
             if verdict is not None:
                 return verdict if isinstance(verdict, Refused) else self._duplicate(verdict)
-            offset = log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=log_append_time)
+            try:
+                offset = log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=log_append_time)
+            except DiskError as failed:
+                return _storage_error(failed)
             self.producers.apply(batch, offset)
         if log.mark is not None:
             self.followers.grew(now)
@@ -474,6 +486,10 @@ class Partition:
         if self._compaction.step(compaction_bytes):
             self._compaction = None
         return self._compaction is not None
+
+
+def _storage_error(failed: DiskError) -> Refused:
+    return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(failed))
 
 
 def _transactional(

@@ -91,23 +91,28 @@ class Segment:
 
     def append(self, batch: Batch, base_offset: int, *, size: int, leader_epoch: int, log_append_time: bool) -> None:
         """Copy a batch of this size in and stamp it; the caller has checked that it fits."""
-        view = batch.view
-        max_timestamp = batch.max_timestamp
         start = self.size
         end = start + size
         buffer = self.buffer
-        buffer[start:end] = view
+        buffer[start:end] = batch.view
         if log_append_time:
             stamp(
                 buffer,
                 start,
                 base_offset=base_offset,
                 leader_epoch=leader_epoch,
-                max_timestamp=max_timestamp,
+                max_timestamp=batch.max_timestamp,
                 log_append_time=True,
             )
         else:
             _STAMPED.pack_into(buffer, start, base_offset, batch.batch_length, leader_epoch)
+        self._note(batch, base_offset, start=start, end=end)
+        if end > _BUSY_BYTES and not self.busy:
+            self._use_huge_pages(end)
+
+    def _note(self, batch: Batch, base_offset: int, *, start: int, end: int) -> None:
+        """Count in a batch whose bytes are in place."""
+        max_timestamp = batch.max_timestamp
         self.size = end
         self.next_offset = base_offset + batch.last_offset_delta + 1
         if max_timestamp > self.max_timestamp:
@@ -120,8 +125,6 @@ class Segment:
             self.first_timestamp = max_timestamp if max_timestamp >= 0 else self.created
         if batch.producer_id >= 0:
             self.has_producers = True
-        if end > _BUSY_BYTES and not self.busy:
-            self._use_huge_pages(end)
 
     def truncate(self, offset: int) -> int:
         """Forget the batches from the one with this offset on; returns the number of their bytes.

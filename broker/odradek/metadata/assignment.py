@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from odradek.config.table import Config
 from odradek.metadata.change import Failure, Spend, unlimited
+from odradek.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
 from odradek.metadata.image import MetadataImage, PartitionImage
 from odradek.metadata.placement import Rng, elect, in_sync
 from odradek.wire.errors import ErrorCode
@@ -84,13 +87,25 @@ def all_fenced(replicas: int, image: MetadataImage) -> Failure | None:
 
 def new_partitions(first: int, assigned: Assignments, image: MetadataImage) -> dict[int, PartitionImage]:
     """Partitions in their first leader epoch, by index; what is the same for many is found once."""
-    found: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {}
+    found: dict[tuple[int, ...], tuple[int, tuple[int, ...], tuple[bytes, ...]]] = {}
     partitions: dict[int, PartitionImage] = {}
     for index, each in enumerate(assigned, first):
         replicas = tuple(each)
         known = found.get(replicas)
         if known is None:
-            known = found[replicas] = elect(replicas, image), tuple(in_sync(replicas, image))
-        leader, isr = known
-        partitions[index] = PartitionImage(index, leader, 0, 0, replicas, isr)
+            known = found[replicas] = (
+                elect(replicas, image),
+                tuple(in_sync(replicas, image)),
+                _directories(replicas, image),
+            )
+        leader, isr, directories = known
+        partitions[index] = PartitionImage(index, leader, 0, 0, replicas, isr, directories)
     return partitions
+
+
+def _directories(replicas: Sequence[int], image: MetadataImage) -> tuple[bytes, ...]:
+    """The directory of each replica, where every broker has exactly one (KIP-858); () where some have none."""
+    if image.feature(METADATA_VERSION) < DIRECTORIES_SINCE:
+        return ()
+    there = [image.brokers[replica].log_dirs if replica in image.brokers else () for replica in replicas]
+    return tuple(each[0] for each in there) if all(len(each) == 1 for each in there) else ()

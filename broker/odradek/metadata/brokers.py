@@ -51,11 +51,12 @@ def registration(
     rack: str | None = None,
     endpoints: Sequence[EndpointImage] = (),
     previous_epoch: int = NO_EPOCH,
+    log_dirs: Sequence[bytes] = (),
 ) -> BrokerRegistrationRequest:
     """What a broker says when it registers; `features` are the lowest and highest level of each that it supports.
 
     Without endpoints it has one listener without encryption at this host and port. The epoch of its registration before
-    says that it was shut down cleanly since.
+    says that it was shut down cleanly since. `log_dirs` are the ids of its directories, where it has any (KIP-858).
     """
     told = endpoints or (EndpointImage("PLAINTEXT", host, port),)
     return BrokerRegistrationRequest(
@@ -71,6 +72,7 @@ def registration(
             for name, (low, high) in features.items()
         ],
         rack=rack,
+        log_dirs=list(log_dirs),
         previous_broker_epoch=previous_epoch,
     )
 

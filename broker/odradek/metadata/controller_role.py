@@ -17,6 +17,7 @@ from odradek.log.partition import Guard, Partition
 from odradek.metadata.brokers import NO_EPOCH, registration
 from odradek.metadata.controller import WRITTEN_AT_ONCE, Activation, Controller, Fencing
 from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
+from odradek.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
 from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.wire.errors import ErrorCode
@@ -119,6 +120,7 @@ class ControllerRole:
 
     def start(self) -> None:
         """Catch up with the log; the controller becomes active first, and brings a new cluster into being."""
+        self._read_snapshot()
         if self._cluster.controller_id != self._node_id:
             self.advance(self._log.end_offset)
             return
@@ -128,7 +130,16 @@ class ControllerRole:
             for broker in self._cluster.brokers:
                 self.admit(broker)
             self._create_users_at_start()
-            self._create_topics_at_start()
+            self.create_topics_at_start()
+
+    def _read_snapshot(self) -> None:
+        """Begin with the snapshot that the log goes on from, if there is one; what follows it decides what is shown."""
+        snapshot = self._store.metadata_snapshot
+        if snapshot is not None:
+            from odradek.metadata.snapshot_file import read_snapshot  # few clusters go on from one
+
+            end_offset, epoch, data = snapshot
+            self._loader.load_snapshot(read_snapshot(data), offset=end_offset - 1, epoch=epoch)
 
     def activate(self) -> None:
         """Become the controller: read the rest of the log, abort what the one before left open, write from now on."""
@@ -174,6 +185,7 @@ class ControllerRole:
             rack=broker.rack,
             endpoints=[EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
             previous_epoch=NO_EPOCH if before is None else before.epoch,
+            log_dirs=self._store.directories if self.image.feature(METADATA_VERSION) >= DIRECTORIES_SINCE else (),
         )
         registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
         if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:
@@ -328,7 +340,8 @@ class ControllerRole:
         code = ErrorCode(response.error_code)
         return None if code is ErrorCode.NONE else response.error_message or code.name
 
-    def _create_topics_at_start(self) -> None:
+    def create_topics_at_start(self) -> None:
+        """Create the topics that are to exist from the start, and do not yet. Raises `StartRefused`."""
         assert self.shard is not None
         topics = [
             CreatableTopic(
@@ -340,6 +353,7 @@ class ControllerRole:
         ]
         if self._settings.config.odradek_internal_topics_at_start:
             topics += [internal_topic(kind, self._settings.config, self._cluster) for kind in AT_START]
+        topics = [topic for topic in topics if topic.name not in self.image.topics]
         if not topics:
             return
         request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)

@@ -24,6 +24,7 @@ from odradek.metadata.image import (
 if TYPE_CHECKING:
     from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
     from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+    from odradek.wire.messages.clear_elr_record import ClearElrRecord
     from odradek.wire.messages.client_quota_record import ClientQuotaRecord
     from odradek.wire.messages.config_record import ConfigRecord
     from odradek.wire.messages.delegation_token_record import DelegationTokenRecord
@@ -185,6 +186,22 @@ class Delta:
             last_known_eligible=told(record.last_known_elr, old.last_known_eligible),
             directories=old.directories if record.directories is None else tuple(record.directories),
         )
+
+    def eligible_cleared(self, record: ClearElrRecord) -> None:
+        """ClearElrRecord: nobody is eligible any more in this topic's partitions; without a name in all."""
+        changed = [topic for topic in self._topics.values() if topic is not None]
+        untouched = [topic for topic_id, topic in self.base.topics_by_id.items() if topic_id not in self._topics]
+        for topic in (*changed, *untouched):
+            if record.topic_name in ("", topic.name):
+                self._clear_eligible(topic)
+
+    def _clear_eligible(self, topic: TopicImage) -> None:
+        partitions = self._partitions.get(topic.id, topic.partitions)
+        cleared = [each for each in partitions.values() if each.eligible_replicas or each.last_known_eligible]
+        if cleared:
+            own = self._partitions_of(topic)
+            for partition in cleared:
+                own[partition.index] = replace(partition, eligible_replicas=(), last_known_eligible=())
 
     # ------------------------------------------------------------------ brokers
 
@@ -350,6 +367,7 @@ class Delta:
 _HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
     "AccessControlEntryRecord": Delta.acl_created,
     "BrokerRegistrationChangeRecord": Delta.broker_changed,
+    "ClearElrRecord": Delta.eligible_cleared,
     "ClientQuotaRecord": Delta.quota_set,
     "ConfigRecord": Delta.config_set,
     "DelegationTokenRecord": Delta.token_put,

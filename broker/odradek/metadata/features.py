@@ -9,6 +9,7 @@ from msgspec import Struct
 from odradek.metadata.image import TRANSACTION_VERSION, MetadataImage
 
 __all__ = [
+    "DIRECTORIES_SINCE",
     "ELIGIBLE_REPLICAS",
     "ELIGIBLE_REPLICAS_SINCE",
     "GROUP_VERSION",
@@ -36,6 +37,8 @@ MIN_INSYNC = "min.insync.replicas"
 
 ELIGIBLE_REPLICAS_SINCE = 23
 """The metadata.version (4.0-IV1) whose records can name eligible leader replicas, on which the feature depends."""
+DIRECTORIES_SINCE = 17
+"""The metadata.version (3.7-IV2) whose records can name the directories of replicas (KIP-858)."""
 METADATA_TRANSACTIONS = 13
 """The metadata.version from which there are metadata transactions (KIP-868)."""
 

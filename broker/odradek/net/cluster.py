@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from random import Random, SystemRandom
@@ -36,9 +37,12 @@ from odradek.net.protocol import ClientProtocol
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from odradek.config.table import Config
     from odradek.faults.rule_set import RuleSet
     from odradek.metadata.image import PartitionImage
+    from odradek.net.data_dir import DataDir
     from odradek.net.listener_tls import ListenerTls
 
 __all__ = ["RunningCluster", "start_cluster"]
@@ -68,15 +72,19 @@ class RunningCluster:
         events: EventSink | None,
         loop: asyncio.AbstractEventLoop,
         seed: int = 0,
+        clock: Clock | None = None,
+        data_dir: DataDir | None = None,
     ) -> None:
         self.spec = spec
         self.config = config
-        self.store = LogStore(bytes_max=config.odradek_log_memory_bytes_max)
+        self.data_dir = data_dir
+        """Where the logs are files; None: they are in memory alone."""
+        self.store = LogStore(bytes_max=config.odradek_log_memory_bytes_max) if data_dir is None else data_dir.store
         self.log = log
         self.random = random
         self.events = events
         self.loop = loop
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.post = Post(loop)
         self.changes = Changes()
         """Tells those who wait for state when to look."""
@@ -138,12 +146,32 @@ class RunningCluster:
         The ports are free then, unless they are held for the cluster that comes next (`start_cluster(ports=…)`).
         """
         await asyncio.gather(*self._starting)
+        if self.data_dir is not None:
+            self._shut_down()
         for node_id in list(self.servers):
             self._halt(node_id, holds_ports=holds_ports)
         if not holds_ports:
             self.give_up_ports()
         self.changes.end()
         await self._connections_end()
+        if self.data_dir is not None:
+            broker = self.controller.node.image.brokers.get(self.spec.controller_id)
+            self.data_dir.close(broker_epoch=-1 if broker is None else broker.epoch)
+
+    def _shut_down(self) -> None:
+        """As after a controlled shutdown the broker is fenced: whoever goes on with the directory need not wait."""
+        for node_id in self._running:
+            self._act(self.spec.controller_id, lambda controller, node_id=node_id: controller.fence(node_id))  # type: ignore[misc]
+
+    def resume_data(self) -> None:
+        """Take up the directory: the broker is registered anew, unless it has just begun the cluster."""
+        assert self.data_dir is not None, "the logs are in a directory"
+        [node_id] = self._running
+        if not self.data_dir.was_new:
+            self.spec.cleanly = frozenset([node_id] if self.data_dir.store.was_clean else [])
+            membership.let_in(self.spec, node_id, self._running, self._act)
+            self.decide(lambda controller: controller.create_topics_at_start())
+        self.data_dir.started(self.node(node_id), self.loop)
 
     def give_up_ports(self) -> None:
         """Let others have the ports of brokers that are stopped."""
@@ -448,25 +476,45 @@ async def start_cluster(
     seed: int | None = None,
     cluster_id: str | None = None,
     events: EventSink | None = None,
+    data_dir: Path | None = None,
 ) -> RunningCluster:
     """Bind the listeners and start the nodes.
 
     The brokers have these ids, or are numbered from 1; the first listens on `port`, the others on those that follow, or
     each on any free one where `port` is 0; or they listen on the `ports` of a cluster that was stopped and held them.
-    Raises `ListenError` where an address cannot be bound, `ValueError` for ids and racks that no cluster can have.
+    With `data_dir` the logs are files there, and what an earlier process has left is gone on with: for one broker.
+    Raises `ListenError` where an address cannot be bound, `ValueError` for ids and racks that no cluster can have, and
+    `UsageError` where the directory cannot be used.
     """
     if config.odradek_telemetry:
         need("opentelemetry.proto", extra="telemetry")
-    ids = node_ids_of(brokers, node_ids)
-    racks = racks_of(config.broker_rack, ids)
-    if port + len(ids) - 1 > PORT_MAX and not ports:
-        raise ListenError(f"Port {port} is out of range for {counted(len(ids), 'broker')}: ports end at {PORT_MAX}.")
-    config = with_keys(config.for_brokers(len(ids)))
-    loop = asyncio.get_running_loop()
+    clock, opened_dir = Clock(), None
     random = Random(seed)
-    listeners = _listeners(config, host, port, advertised_host, advertised_port)
+    if data_dir is not None:
+        if sys.platform == "win32":
+            raise UsageError("A data directory needs locks and mapped files of POSIX, which Windows does not have.")
+        from odradek.net.data_dir import DataDir, the_one  # most clusters have none
+
+        opened_dir = DataDir(
+            data_dir,
+            node_id=the_one(brokers, node_ids),
+            cluster_id=cluster_id,
+            log=log,
+            now=clock.now,
+            new_cluster_id=partial(_cluster_id, random),
+        )
+        node_ids, cluster_id = [opened_dir.meta.node_id], opened_dir.meta.cluster_id
     bound: list[Mapping[str, Port]] = []
     try:
+        ids = node_ids_of(brokers, node_ids)
+        racks = racks_of(config.broker_rack, ids)
+        if port + len(ids) - 1 > PORT_MAX and not ports:
+            raise ListenError(
+                f"Port {port} is out of range for {counted(len(ids), 'broker')}: ports end at {PORT_MAX}."
+            )
+        config = with_keys(config.for_brokers(len(ids)))
+        loop = asyncio.get_running_loop()
+        listeners = _listeners(config, host, port, advertised_host, advertised_port)
         for index in range(len(ids)):
             if ports is not None:
                 _listen_again(ports[ids[index]].values())
@@ -490,6 +538,8 @@ async def start_cluster(
             events=events,
             loop=loop,
             seed=random.getrandbits(64) if seed is None else seed,
+            clock=clock,
+            data_dir=opened_dir,
         )
         cluster.encrypted = [each.name for each in listeners if each.protocol.uses_tls]
         for broker in spec.brokers:
@@ -498,11 +548,15 @@ async def start_cluster(
         cluster.controller.node.controller.topics_at_start = tuple(topics)
         for driver in cluster.drivers.values():
             driver.start()
-    except (UsageError, StartRefused, RulesError, LoginsRefused) as refused:
+        if opened_dir is not None:
+            cluster.resume_data()
+    except BaseException as refused:
         for opened in bound:
             for each in opened.values():
                 each.close()
-        if isinstance(refused, UsageError):
+        if opened_dir is not None:
+            opened_dir.abandon()
+        if not isinstance(refused, StartRefused | RulesError | LoginsRefused):
             raise
         raise UsageError(str(refused)) from refused
     await _listen_everywhere(cluster, bound)

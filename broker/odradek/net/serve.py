@@ -37,7 +37,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     config: Config
-    node_ids: tuple[int, ...] = (1,)
+    node_ids: tuple[int, ...] | None = (1,)
+    """None with a directory that says which broker it is of."""
     host: str = "127.0.0.1"
     port: int = 9092
     advertised_host: str | None = None
@@ -45,6 +46,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     topics: tuple[StartTopic, ...] = ()
     seed: int | None = None
     cluster_id: str | None = None
+    data_dir: Path | None = None
     events: Path | None = None
     event_bodies: bool = False
     metrics_port: int | None = None
@@ -85,6 +87,7 @@ async def _run(options: ServeOptions, log: Logger, ready: Ready, hosting: Hostin
             topics=options.topics,
             seed=options.seed,
             cluster_id=options.cluster_id,
+            data_dir=options.data_dir,
             events=events,
         )
         if options.arm is not None:

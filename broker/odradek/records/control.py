@@ -8,14 +8,35 @@ from struct import Struct as Layout
 
 from msgspec import Struct
 
-from odradek.records.batch import CONTROL, TRANSACTIONAL, Batch, InvalidBatch
+from odradek.records.batch import (
+    CONTROL,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL,
+    Batch,
+    InvalidBatch,
+)
 from odradek.records.plain import batch_of, payload_of
 from odradek.records.record import Record, iterate_records
 
-__all__ = ["ControlType", "Marker", "control_type", "end_txn_marker", "read_marker"]
+__all__ = [
+    "ControlType",
+    "Marker",
+    "control_type",
+    "end_txn_marker",
+    "leader_change",
+    "read_marker",
+    "snapshot_footer",
+    "snapshot_header",
+]
 
 _KEY = Layout(">hh")  # version, type
 _MARKER = Layout(">hi")  # version, coordinator epoch
+_LEADER_CHANGE = Layout(">hiBiBBiBB")  # version, leader, one voter, one that granted its vote; no tagged fields
+_ONE = 2
+"""Length of a compact array with one element."""
+_SNAPSHOT_HEADER = Layout(">hqB")  # version, timestamp of the last record that is contained (ms); no tagged fields
+_SNAPSHOT_FOOTER = Layout(">hB")
 _VERSION = 0
 PAYLOADS_REMEMBERED = 256
 """Number of cached payloads of markers: each epoch of a coordinator has two."""
@@ -71,6 +92,40 @@ def _marker_payload(commit: bool, coordinator_epoch: int) -> bytes:
     """The payload of a marker: it is the same for all markers of a coordinator with one outcome."""
     key = _COMMIT_KEY if commit else _ABORT_KEY
     return payload_of((_MarkerRecord(key, _MARKER.pack(_VERSION, coordinator_epoch)),))
+
+
+def leader_change(node_id: int, *, timestamp: int) -> Batch:
+    """The control batch with which the leader of a quorum of one begins its epoch (KIP-595; LeaderChangeMessage v0)."""
+    value = _LEADER_CHANGE.pack(_VERSION, node_id, _ONE, node_id, 0, _ONE, node_id, 0, 0)
+    payload = payload_of((_MarkerRecord(_KEY.pack(_VERSION, ControlType.LEADER_CHANGE), value),))
+    return control_batch(payload, timestamp=timestamp)
+
+
+def control_batch(payload: bytes, *, timestamp: int) -> Batch:
+    """A control batch of KRaft: one record, and no producer."""
+    return batch_of(
+        payload,
+        1,
+        timestamp=timestamp,
+        attributes=CONTROL,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+    )
+
+
+def snapshot_header(*, last_timestamp: int, timestamp: int) -> Batch:
+    """The control batch that a snapshot of the metadata log begins with (KIP-630; SnapshotHeaderRecord v0)."""
+    value = _SNAPSHOT_HEADER.pack(_VERSION, last_timestamp, 0)
+    payload = payload_of((_MarkerRecord(_KEY.pack(_VERSION, ControlType.SNAPSHOT_HEADER), value),))
+    return control_batch(payload, timestamp=timestamp)
+
+
+def snapshot_footer(*, timestamp: int) -> Batch:
+    """The control batch that a snapshot of the metadata log ends with (KIP-630; SnapshotFooterRecord v0)."""
+    payload = payload_of(
+        (_MarkerRecord(_KEY.pack(_VERSION, ControlType.SNAPSHOT_FOOTER), _SNAPSHOT_FOOTER.pack(_VERSION, 0)),)
+    )
+    return control_batch(payload, timestamp=timestamp)
 
 
 def control_type(record: Record) -> ControlType:

@@ -62,6 +62,7 @@ class Cluster:
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     `rules` are there from the start: a list of them, or the path of a plan (docs/rules.md).
     `story` is the name of a story (docs/stories/): its rules, and the settings of its cluster that are not given here.
+    `data_dir` is a folder for the logs of one broker, in Kafka's format: the next cluster on it goes on with them.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Cluster:
         rules: Iterable[Rule] | str | PathLike[str] = (),
         users: Mapping[str, str] | None = None,
         story: str | None = None,
+        data_dir: str | PathLike[str] | None = None,
     ) -> None:
         checked_types(
             brokers=brokers,
@@ -115,14 +117,16 @@ class Cluster:
         elif users or certs is not None:
             raise ValueError("Users and certificates go with security.")
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
+        takes_id = data_dir is not None and brokers is None and node_ids is None
         self._arguments: dict[str, Any] = {
             "config": Config.parse(overrides, None if dialect is None else _dialect(dialect)),
             "log": log if log is not None else make_logger(level=log_level),
-            "node_ids": node_ids_of(brokers, node_ids),
+            "node_ids": None if takes_id else node_ids_of(brokers, node_ids),
             "host": host,
             "port": port,
             "topics": checked_topics(topics),
             "seed": seed,
+            "data_dir": None if data_dir is None else Path(data_dir),
         }
         if events is not None and not isinstance(events, str | PathLike) and not hasattr(events, "emit"):
             raise TypeError(

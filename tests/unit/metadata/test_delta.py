@@ -1,9 +1,11 @@
 """What each record does to an image."""
 
+import pytest
 from tests.unit.metadata.helpers import broker, image_of, level, override, topic, topic_id
 
 from odradek.metadata.image import EMPTY
 from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from odradek.wire.messages.clear_elr_record import ClearElrRecord
 from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
 from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
@@ -34,6 +36,28 @@ def test_a_change_without_a_leader_moves_only_the_partition_epoch() -> None:
 
     assert (1, 0, 1) == (partition.leader, partition.leader_epoch, partition.partition_epoch)
     assert ((2, 1), (2,)) == (partition.replicas, partition.isr)
+
+
+@pytest.mark.parametrize(("name", "cleared"), [("a", "a"), ("", "ab"), ("c", "")])
+def test_nobody_is_eligible_any_more(name: str, cleared: str) -> None:
+    before = image_of(
+        *(topic(each, [1, 2]) for each in "ab"),
+        *(
+            PartitionChangeRecord(
+                topic_id=topic_id(each), partition_id=0, isr=[1], eligible_leader_replicas=[2], last_known_elr=[1]
+            )
+            for each in "ab"
+        ),
+    )
+
+    after = image_of(ClearElrRecord(topic_name=name), base=before)
+
+    for each in "ab":
+        partition = after.topics[each].partitions[0]
+        wanted = ((), ()) if each in cleared else ((2,), (1,))
+        assert wanted == (partition.eligible_replicas, partition.last_known_eligible)
+        assert before.topics[each].partitions[0].partition_epoch == partition.partition_epoch
+    assert [each for each in "ab" if after.topics[each] is not before.topics[each]] == list(cleared)
 
 
 def test_a_change_to_what_is_not_there_changes_nothing() -> None:

@@ -1,0 +1,172 @@
+"""The small files that name a directory and its partitions, as Kafka 4.4 writes them.
+
+`meta.properties` (version 1, KIP-858), `partition.metadata` (version 0, KIP-516), `.kafka_cleanshutdown` (KIP-966) and
+`quorum-state` (version 0 with static voters, version 1 with voters in the log: KIP-595, KIP-853).
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from odradek.log.files.damaged import DamagedFile
+
+__all__ = [
+    "Meta",
+    "QuorumState",
+    "id_of",
+    "read_clean_stop",
+    "read_meta",
+    "read_partition_metadata",
+    "read_quorum_state",
+    "text_of",
+    "write_clean_stop",
+    "write_meta",
+    "write_partition_metadata",
+    "write_quorum_state",
+]
+
+META_VERSION = 1
+_PARTITION_VERSION = 0
+_ID_BYTES = 16
+
+
+class Meta(Struct, frozen=True):
+    """To whom a log directory belongs."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+
+
+class QuorumState(Struct, frozen=True):
+    """What a member of the quorum must not forget: the epoch, and who led it."""
+
+    leader_id: int
+    leader_epoch: int
+    voters: tuple[int, ...] = ()
+    """Static voters; empty where the log names them."""
+
+
+def text_of(id: bytes) -> str:
+    """An id as Kafka writes it: URL-safe Base64 without padding."""
+    return urlsafe_b64encode(id).decode().rstrip("=")
+
+
+def id_of(text: str) -> bytes:
+    """The id that is written so. Raises `DamagedFile`."""
+    try:
+        found = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        found = b""
+    if len(found) != _ID_BYTES:
+        raise DamagedFile(f"{text!r} is no id of {_ID_BYTES} bytes")
+    return found
+
+
+def write_meta(meta: Meta, *, date: str) -> bytes:
+    """`meta.properties`, with the lines that `java.util.Properties` puts on top."""
+    lines = (
+        "#",
+        f"#{date}",
+        f"cluster.id={meta.cluster_id}",
+        f"directory.id={text_of(meta.directory_id)}",
+        f"node.id={meta.node_id}",
+        f"version={META_VERSION}",
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def read_meta(data: bytes) -> Meta:
+    """The owner of a directory. Raises `DamagedFile`."""
+    found = _properties(data)
+    version = found.get("version", "none")
+    if version != str(META_VERSION):
+        raise DamagedFile(f"it is of version {version}, and version {META_VERSION} is known")
+    for name in ("cluster.id", "node.id"):
+        if name not in found:
+            raise DamagedFile(f"it names no {name}")
+    if not found["node.id"].isdecimal():
+        raise DamagedFile(f"{found['node.id']!r} is no node id")
+    directory_id = id_of(found["directory.id"]) if "directory.id" in found else b""
+    return Meta(found["cluster.id"], int(found["node.id"]), directory_id)
+
+
+def _properties(data: bytes) -> Mapping[str, str]:
+    try:
+        lines = data.decode("latin-1").splitlines()
+    except UnicodeDecodeError:  # pragma: no cover - every byte is a character of this code
+        lines = []
+    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith(("#", "!")))
+    return {name.strip(): value.strip().replace("\\", "") for name, value in pairs}
+
+
+def write_partition_metadata(topic_id: bytes) -> bytes:
+    """`partition.metadata`."""
+    return f"version: {_PARTITION_VERSION}\ntopic_id: {text_of(topic_id)}".encode()
+
+
+def read_partition_metadata(data: bytes) -> bytes:
+    """The id of the topic. Raises `DamagedFile`."""
+    lines = data.decode("latin-1").splitlines()
+    found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    version = found.get("version", "none")
+    if version != str(_PARTITION_VERSION):
+        raise DamagedFile(f"it is of version {version}, and version {_PARTITION_VERSION} is known")
+    return id_of(found.get("topic_id", ""))
+
+
+def write_clean_stop(broker_epoch: int) -> bytes:
+    """The mark of a clean stop."""
+    return msgspec.json.encode({"version": 0, "brokerEpoch": broker_epoch})
+
+
+def read_clean_stop(data: bytes) -> int:
+    """The epoch of the broker that stopped cleanly; -1 for what older releases leave, and what cannot be read."""
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return -1
+    epoch = found.get("brokerEpoch", -1) if isinstance(found, dict) else -1
+    return epoch if isinstance(epoch, int) else -1
+
+
+def write_quorum_state(state: QuorumState) -> bytes:
+    """`quorum-state`, of the version that goes with where the voters are named."""
+    if not state.voters:
+        return msgspec.json.encode(
+            {
+                "leaderId": state.leader_id,
+                "leaderEpoch": state.leader_epoch,
+                "votedId": -1,
+                "votedDirectoryId": text_of(bytes(_ID_BYTES)),
+                "data_version": 1,
+            }
+        )
+    return msgspec.json.encode(
+        {
+            "clusterId": "",
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.leader_epoch,
+            "votedId": -1,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": voter} for voter in state.voters],
+            "data_version": 0,
+        }
+    )
+
+
+def read_quorum_state(data: bytes) -> QuorumState:
+    """The epoch of the quorum. Raises `DamagedFile`."""
+    try:
+        found = msgspec.json.decode(data)
+        version = found["data_version"]
+        if version not in (0, 1):
+            raise DamagedFile(f"it is of version {version}, and versions 0 and 1 are known")
+        voters = tuple(int(each["voterId"]) for each in found.get("currentVoters") or ())
+        return QuorumState(int(found["leaderId"]), int(found["leaderEpoch"]), voters)
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(f"it is no state of a quorum ({error})") from None

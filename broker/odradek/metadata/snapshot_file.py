@@ -1,0 +1,69 @@
+"""A snapshot of the metadata log as a file (KIP-630): a header, the records of an image, a footer.
+
+Header and footer are control batches; offsets count from 0, and every batch has the epoch that the file's name says.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from odradek.core.machine import LogRecord
+from odradek.log.files.damaged import DamagedFile
+from odradek.metadata.features import METADATA_VERSION, record_version
+from odradek.metadata.snapshot import snapshot_records
+from odradek.records.batch import InvalidBatch, batches, stamp
+from odradek.records.control import ControlType, control_type, snapshot_footer, snapshot_header
+from odradek.records.plain import plain_batch
+from odradek.records.record import iterate_records
+from odradek.records.state import decode_metadata, encode_metadata
+from odradek.wire.errors import DecodeError
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from odradek.metadata.image import MetadataImage
+    from odradek.records.batch import Batch
+
+__all__ = ["read_snapshot", "write_snapshot"]
+
+RECORDS_PER_BATCH = 1_000
+
+
+def write_snapshot(image: MetadataImage, *, epoch: int, last_timestamp: int, now: int) -> bytes:
+    """The file of an image that was published; `last_timestamp` is that of the last record that it contains (ms)."""
+    level = image.feature(METADATA_VERSION)
+    out = bytearray()
+    offset = _add(out, snapshot_header(last_timestamp=last_timestamp, timestamp=now), 0, epoch)
+    records = iter(snapshot_records(image))
+    while some := list(islice(records, RECORDS_PER_BATCH)):
+        encoded = [LogRecord(None, encode_metadata(each, record_version(each, level))) for each in some]
+        offset = _add(out, plain_batch(encoded, timestamp=now), offset, epoch)
+    _add(out, snapshot_footer(timestamp=now), offset, epoch)
+    return bytes(out)
+
+
+def _add(out: bytearray, batch: Batch, offset: int, epoch: int) -> int:
+    start = len(out)
+    out += batch.view
+    stamp(out, start, base_offset=offset, leader_epoch=epoch)
+    return offset + batch.record_count
+
+
+def read_snapshot(data: bytes) -> list[Struct]:
+    """The records of a snapshot. Raises `DamagedFile` for one that is not whole."""
+    records: list[Struct] = []
+    kinds: list[ControlType] = []
+    try:
+        for batch in batches(memoryview(data)):
+            if not batch.crc_is_valid():
+                raise DamagedFile(f"the checksum of the batch at offset {batch.base_offset} is not that of its bytes")
+            if batch.is_control:
+                kinds += map(control_type, iterate_records(batch))
+            else:
+                records += (decode_metadata(record.value or b"") for record in iterate_records(batch))
+    except (InvalidBatch, DecodeError) as error:
+        raise DamagedFile(str(error)) from None
+    if not kinds or kinds[0] is not ControlType.SNAPSHOT_HEADER or kinds[-1] is not ControlType.SNAPSHOT_FOOTER:
+        raise DamagedFile("it has no header and footer of a snapshot")
+    return records
