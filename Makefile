@@ -14,6 +14,7 @@
 #   make matrix-full  all releases of all families: about 20 minutes on two cores
 #   make kafka-tests  the Kafka project's own tests; writes docs/kafka-tests.md (ARGS="--all", see there)
 #   make oracle    play the scenarios against a real Kafka as well, and compare
+#   make swap      a real Kafka and Odradek take turns on one data directory (ARGS="-k ..."; ODRADEK_SWAP=small)
 #   make pipeline-test  the tests of the data pipeline, several at once (Spark; ARGS="-n 0 -k scan ...")
 #   make pipeline-jars  the jars of Spark's Kafka connector, for odradek copy
 #   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
@@ -35,7 +36,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run pictures lessons demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test release clean
+.PHONY: run pictures lessons demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle swap pipeline-test pipeline-jars audit-demo image-test release clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -106,6 +107,9 @@ lessons: $(VENV)/installed-dev $(GENERATED)
 
 oracle: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.oracle compare $(ARGS)
+
+swap: $(VENV)/installed-dev $(GENERATED)
+	ODRADEK_SWAP=$${ODRADEK_SWAP:-all} $(BIN)/pytest -q -n0 tests/swap $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Odradek needs Python 3.11 or newer.") if sys.version_info < (3, 11) else None'
