@@ -12,6 +12,7 @@
 #   make bench     benchmarks side by side with their peers (ARGS="...")
 #   make matrix    real clients of every family against every kind of broker; writes docs/compatibility.md (ARGS="...")
 #   make matrix-full  all releases of all families: about 20 minutes on two cores
+#   make conform   report cards of client libraries and brokers; writes docs/conformance.md (ARGS="java@4.4.0 brokers")
 #   make kafka-tests  the Kafka project's own tests; writes docs/kafka-tests.md (ARGS="--all", see there)
 #   make oracle    play the scenarios against a real Kafka as well, and compare
 #   make swap      a real Kafka and Odradek take turns on one data directory (ARGS="-k ..."; ODRADEK_SWAP=small)
@@ -36,7 +37,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run pictures lessons demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle swap pipeline-test pipeline-jars audit-demo image-test release clean
+.PHONY: run pictures lessons demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full conform kafka-tests oracle swap pipeline-test pipeline-jars audit-demo image-test release clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -98,6 +99,9 @@ bench: $(VENV)/installed-dev $(GENERATED)
 
 matrix matrix-full: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.clients.matrix $(if $(findstring full,$@),--full) $(ARGS)
+
+conform: $(VENV)/installed-dev $(GENERATED)
+	$(BIN)/python -m tests.conform.cards $(ARGS)
 
 kafka-tests: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.kafka $(ARGS)
@@ -172,7 +176,7 @@ $(PIPELINE_JARS): pipeline/jars/pom.xml
 CLIENTS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/odradek-clients
 
 clean:
-	rm -rf $(VENV) .venv-pipeline pipeline/jars/target broker/odradek/wire/messages build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .grimp_cache .import_linter_cache
+	rm -rf $(VENV) .venv-pipeline pipeline/jars/target broker/odradek/wire/messages build conform-failures dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .grimp_cache .import_linter_cache
 	@echo "Left, because other work may use them:"
 	@echo "  $(CLIENTS)  client programs, Java and Node libraries, Python environments (XDG_CACHE_HOME)"
 	@echo "  ~/.m2/repository  what Maven has fetched"

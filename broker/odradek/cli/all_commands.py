@@ -145,6 +145,12 @@ def _add_show(commands: Commands) -> None:
     add_commands(commands)
 
 
+def _add_conform(commands: Commands) -> None:
+    from odradek.conform.command import add_commands
+
+    add_commands(commands)
+
+
 def _add_pipeline(commands: Commands) -> None:
     try:
         from odradek_pipeline.cli import add_commands
@@ -158,6 +164,7 @@ FAMILIES: dict[tuple[str, ...], Callable[[Commands], None]] = {
     ("hub", "ctl"): _add_control,
     ("sim",): _add_sim,
     ("show",): _add_show,
+    ("conform",): _add_conform,
     ("scan", "audit", "watch", "copy", "report"): _add_pipeline,
 }
 """The first words of the commands that others bring, and what adds them."""

@@ -49,7 +49,7 @@ class Option(Struct, frozen=True, kw_only=True):
 
 
 class Argument(Struct, frozen=True, kw_only=True):
-    """A parameter that is given by its position; one or more where it is a list."""
+    """A parameter that is given by its position; one or more where it is a list, or any number if it has a default."""
 
     help: str = ""
     metavar: str | None = None
@@ -225,7 +225,7 @@ def _add(parser: _Parser, parameter: inspect.Parameter) -> None:
         if isinstance(kind, type) and issubclass(kind, Enum):
             settings["metavar"] = "|".join(each.value for each in kind)
     if isinstance(declared, Argument):
-        settings["nargs"] = "+" if many else None if required else "?"
+        settings["nargs"] = ("+" if required else "*") if many else None if required else "?"
         parser.add_argument(parameter.name, **settings)
         return
     if many:

@@ -1,0 +1,1 @@
+"""Report cards for client libraries: which sentences of the KIPs does a client keep? The command `odradek conform`."""
