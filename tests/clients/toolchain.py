@@ -15,10 +15,14 @@ __all__ = [
     "JAVA",
     "BuildFailed",
     "MissingToolchain",
+    "cache",
+    "digest",
     "go_program",
     "jars",
     "java_classes",
     "need",
+    "node_itself",
+    "node_modules",
     "node_program",
     "once",
     "python_with",
@@ -201,6 +205,15 @@ def node_modules(package: Path) -> Path:
     return once(f"{package.parent.name}-{package.name}-modules-{digest(*pinned)}", build, about_s=15) / "node_modules"
 
 
+def node_itself() -> Path:
+    """Node is a package too."""
+    package = Path(__file__).resolve().parent / "node"
+    node = node_modules(package) / ".bin" / "node"
+    if not node.exists():
+        raise MissingToolchain(f"no Node for this machine in {package / 'package.json'}")
+    return node
+
+
 def node_program(folder: Path, version: str | None = None) -> list[str]:
     """The start of the command line of a Node program; each release of its client has a folder with a lock file.
 
@@ -209,9 +222,7 @@ def node_program(folder: Path, version: str | None = None) -> list[str]:
     releases = {file.parent.name: file.parent for file in folder.glob("*/package.json")}
     chosen = version or max(releases, key=lambda release: [int(part) for part in release.split(".")])
     shared = folder.parent / "node"
-    node, modules = node_modules(shared) / ".bin" / "node", node_modules(releases[chosen])
-    if not node.exists():
-        raise MissingToolchain(f"no Node for this machine in {shared / 'package.json'}")
+    node, modules = node_itself(), node_modules(releases[chosen])
     sources = sorted([*folder.glob("*.mjs"), *shared.glob("*.mjs")])
 
     def build(target: Path) -> None:
