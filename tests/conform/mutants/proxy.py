@@ -11,16 +11,16 @@ from typing import Any
 
 from crc32c import crc32c
 from msgspec import Struct
-from odradek.wire.messages import ApiKey
-from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from odradek.wire.messages.request_header import RequestHeader
-from odradek.wire.messages.response_header import ResponseHeader
 from tests.conform.mutants.mutant import Change, Mutant
 
 from odradek.wire import registry
 from odradek.wire.error_fields import first_error
 from odradek.wire.errors import DecodeError, ErrorCode
+from odradek.wire.messages import ApiKey
+from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.wire.messages.request_header import RequestHeader
+from odradek.wire.messages.response_header import ResponseHeader
 
 __all__ = ["Cluster", "chosen"]
 

@@ -8,12 +8,6 @@ from fnmatch import fnmatch
 from typing import Any
 
 import pytest
-from odradek.wire.messages import ApiKey
-from odradek.wire.messages.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from tests.conform.drivers.families import command
 from tests.conform.mutants.__main__ import PAGE, kept, look_for, page
 from tests.conform.mutants.mutant import Mutant, mutants
@@ -21,6 +15,12 @@ from tests.conform.mutants.proxy import chosen, set_values, values
 
 from odradek.conform.protocol import VERBS
 from odradek.conform.scenario import load
+from odradek.wire.messages import ApiKey
+from odradek.wire.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 MUTANTS = mutants()
 IDS = [each.id for each in load()]
