@@ -51,6 +51,8 @@ class Plan:
     idempotent_partitions: int = 2
     producers: int = 5
     hanging: bool = False
+    compacted: bool = False
+    """The topic of idempotent producers has lost every second batch to the cleaner, up to its last segment."""
 
     @property
     def records(self) -> int:
@@ -99,6 +101,8 @@ class Unit:
     epochs: int = 0
     """Epochs of a producer id; 0 if its batches are in no transaction, and its epoch stays."""
     sequence_step: int = 0
+    every: int = 1
+    """Of so many batches the cleaner has left one."""
     content: bytes = b""
     positions: Any = None
     headers: Any = None
@@ -106,14 +110,17 @@ class Unit:
     offsets: int = 0
 
     def __post_init__(self) -> None:
-        sizes = [len(batch) for batch in self.batches]
+        everything = b"".join(self.batches)
+        starts = np.cumsum([0, *(len(batch) for batch in self.batches[:-1])])
+        counts = _headers(everything, starts)["last_offset_delta"].astype(np.int64) + 1
+        self.offsets = int(counts.sum())
+        kept = slice((len(self.batches) - 1) % self.every, None, self.every)  # no cleaner removes what is last
+        self.batches = self.batches[kept]
         self.content = b"".join(self.batches)
-        self.ends = np.cumsum(sizes).tolist()
+        self.ends = np.cumsum([len(batch) for batch in self.batches]).tolist()
         self.positions = np.array([0, *self.ends[:-1]], np.int64)
         self.headers = _headers(self.content, self.positions).copy()
-        counts = self.headers["last_offset_delta"].astype(np.int64) + 1
-        self.headers["base_offset"] = np.cumsum(counts) - counts
-        self.offsets = int(counts.sum())
+        self.headers["base_offset"] = (np.cumsum(counts) - counts)[kept]
 
     def repeated(self, number: int) -> tuple[bytearray, Any]:
         """The unit for the `number`th time, and its headers."""
@@ -207,7 +214,8 @@ def _idempotent_unit(plan: Plan) -> Unit:
         for number in range(rounds)
         for producer in range(plan.producers)
     ]
-    return Unit(batches, rounds, plan.producers, sequence_step=rounds * plan.records)
+    every = 2 if plan.compacted else 1
+    return Unit(batches, rounds, plan.producers, sequence_step=rounds * plan.records, every=every)
 
 
 # ---------------------------------------------------------------------- partitions
@@ -238,7 +246,7 @@ class _Partition:
     def _segment(self) -> None:
         base, size = self.offset, 0
         index, times, aborted = [], [], []
-        if base:
+        if base and self.unit.every == 1:
             self._beside(base, "snapshot", _snapshot(self.producers))
         files = [(directory / f"{base:020}.log").open("wb") for directory in self.directories]
         try:
@@ -405,6 +413,9 @@ def make_logs(directory: Path, plan: Plan) -> Made:
             continue
         partition = _Partition([directory / f"{topic}-{number}" for number in range(count)], plan, unit(plan))
         partition.write()
+        if topic == EVENTS and plan.compacted:
+            lines = [f"{topic} {number} {partition.offset}\n" for number in range(count)]
+            (directory / "cleaner-offset-checkpoint").write_text(f"0\n{count}\n{''.join(lines)}")
         made.bytes += partition.made.bytes * count
         made.batches += partition.made.batches * count
         if topic == TRANSFERS:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from odradek_pipeline.allowed import Explained
 from odradek_pipeline.headers import CONTROL, TRANSACTIONAL
 from odradek_pipeline.jobs.producer_checks import OF_BATCHES, Checks
 from odradek_pipeline.sidecar_checks import CLAIM_COLUMNS, Beside
@@ -87,7 +88,7 @@ def main() -> int:
 
 
 def _one(count: int, *, in_txns: bool, rows_max: int) -> int:
-    checks = Checks(Beside({}, {}, {}, frozenset(), frozenset()), {("t", 0): "/logs/t-0"}, rows_max)
+    checks = Checks(Beside({}, {}, {}, frozenset(), frozenset()), Explained({}, {}), {("t", 0): "/logs/t-0"}, rows_max)
     began = time.process_time()
     told: dict[str, int] = {}
     for batch in checks(stream(count, in_txns=in_txns)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,12 +21,12 @@ from odradek_pipeline.options import (
     Out,
     ShowProgress,
     Since,
-    Stage,
     Tables,
     Until,
 )
 from odradek_pipeline.table_kind import TableKind
-from odradek_pipeline.told import BAD, finish
+from odradek_pipeline.told import BAD, Alerts, finish
+from odradek_pipeline.watch.command import CommandConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_audits", "report"]
 
+CLOCKS_MS = 3_600_000
+"""How far the clocks of producers and brokers may be apart."""
+
 
 def add_audits(commands: Commands) -> None:
     """Put the audits beside the other commands."""
@@ -44,6 +47,7 @@ def add_audits(commands: Commands) -> None:
     commands.add("audit history", audit_history_command)
     commands.add("audit events", audit_events_command)
     commands.add("audit all", audit_all_command)
+    commands.add("audit ack", audit_ack_command)
 
 
 def audit_logs_command(
@@ -56,37 +60,59 @@ def audit_logs_command(
         list[str] | None,
         Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
     ] = None,
-    range_mb: Annotated[int, Option(min=1, help="Bytes that a task reads, in MiB.")] = 128,
+    range_mb: Annotated[
+        int | None, Option(min=1, help="Bytes that a task reads, in MiB; else by the size of the logs, 128 or more.")
+    ] = None,
     check_crc: Annotated[
         bool,
         Option(help="Compare all checksums; without it, those of segments not closed cleanly."),
     ] = False,
     state: Annotated[
         Path | None,
-        Option(help="Folder where audits remember sealed segments, so that only what is new is read."),
+        Option(help="Folder where audits remember sealed segments, so that only what is new is read, and incidents."),
     ] = None,
+    since_last: Annotated[
+        bool,
+        Option(help="Without segments that end before the last audit with this --state, but for open transactions."),
+    ] = False,
+    only_new: Annotated[
+        bool, Option(help="Tell only incidents that no audit with this --state has seen; the exit code is of these.")
+    ] = False,
+    by_severity: Annotated[
+        bool, Option(help="Exit code 1 on anything critical, 3 where there are warnings alone.")
+    ] = False,
+    as_json: Annotated[bool, Option(name="--json", help="Print what is an alert as JSON, and nothing else.")] = False,
+    bootstrap: Annotated[
+        str | None, Option(help="HOST:PORT of the running cluster, which is asked before a command is printed.")
+    ] = None,
+    command_config: CommandConfig = None,
     since: Since = None,
     until: Until = None,
-    stage: Stage = None,
     tables: Tables = "parquet",
     progress: ShowProgress = False,
 ) -> None:
     """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
     need("numpy", "pandas", "pyarrow")
+    from odradek_pipeline.files import path_of
     from odradek_pipeline.preflight import check_folder, check_log_directories, check_master, check_tables
     from odradek_pipeline.progress import HERE, ON_SPARK, shown
-    from odradek_pipeline.stores import fetched, is_far, placed
+    from odradek_pipeline.stores import placed
     from odradek_pipeline.times import Span
 
+    seen = _seen(state, since_last=since_last, only_new=only_new, since=since)
+    ask = _asking(bootstrap, command_config)
     kind, master = check_tables(tables, out), _master(master)
     if master != "none":
         need("pyspark", extra="pipeline")
         check_master(master)
-    if stage is None and any(map(is_far, directories)) and (state is not None or not _is_here(master)):
-        raise UsageError("What is in a store is copied first: name a --stage that stays, and that workers share.")
     topics, now = tuple(topic or ()), time.time_ns() // 1_000_000
-    options = _LogOptions(topics, check_crc, state, Span.of(since, until, now))
-    with placed(out) as folder, fetched(directories, topics, stage=stage) as here:
+    span = Span.of(since, until, now)
+    if seen is not None:
+        span = replace(span, since=seen)
+    options = _LogOptions(topics, check_crc, state, span)
+    alerts = Alerts(now, state, only_new, by_severity, as_json, is_all=span.is_all and not topics)
+    here = [path_of(directory) for directory in directories]
+    with placed(out) as folder:
         check_log_directories(here, topics)
         check_folder(folder)
         if master == "none":
@@ -96,10 +122,61 @@ def audit_logs_command(
                 result = audit_logs(here, not_after=now, progress=shows, **options.given())
         else:
             with shown(ON_SPARK, asked=progress) as shows:
-                more = _OnSpark(master, range_mb << 20, kind, shows)
+                more = _OnSpark(master, range_mb and range_mb << 20, kind, shows)
                 result = _on_spark(here, folder, more, options)
         result.kind = kind
-        finish(result, folder, told=out)
+        ask(result)
+        alerts.finish(result, folder, told=out)
+
+
+def _seen(state: Path | None, *, since_last: bool, only_new: bool, since: str | None) -> int | None:
+    """From when on logs are looked at, ms, where that is since the last audit."""
+    if state is None and (since_last or only_new):
+        raise UsageError("What is new is known by --state FOLDER: name one that stays.")
+    if since_last and since is not None:
+        raise UsageError("--since and --since-last both say where to begin: leave one out.")
+    if not since_last or state is None:
+        return None
+    from odradek_pipeline.nightly import read_seen
+    from odradek_pipeline.proof import ABORT_MS, MAX_TIMEOUT_MS
+
+    clock = read_seen(state).clock_ms
+    return None if clock < 0 else max(0, clock - MAX_TIMEOUT_MS - ABORT_MS - CLOCKS_MS)
+
+
+def _asking(bootstrap: str | None, command_config: Path | None) -> Callable[[Result], None]:
+    """What asks the living cluster of the incidents of an audit; its address is checked before the work."""
+    if bootstrap is None:
+        return lambda result: None
+    from odradek_pipeline.access.config import read_config
+    from odradek_pipeline.preflight import check_address
+
+    check_address(bootstrap)
+    config = read_config(command_config)
+
+    def ask(result: Result) -> None:
+        from odradek_pipeline.watch.brokers import Brokers
+        from odradek_pipeline.watch.living import ask_living, held_against
+
+        brokers = Brokers(bootstrap, config=config)
+        try:
+            held_against(result, ask_living(bootstrap, brokers, time.time_ns() // 1_000_000))
+        finally:
+            brokers.close()
+
+    return ask
+
+
+def audit_ack_command(
+    incident: Annotated[str, Argument(metavar="ID", help="What an audit with --state prints before an incident.")],
+    why: Annotated[str, Option(help="Why it is no alert any more.")],
+    state: Annotated[Path, Option(help="The folder of the audits' --state.")],
+) -> None:
+    """Acknowledge an incident: it is told no more, and does not count for exit codes, for as long as it is the same."""
+    from odradek_pipeline.nightly import acknowledge
+
+    about = acknowledge(state, incident, why, time.time_ns() // 1_000_000)
+    print(f"{incident} is acknowledged: {about['what']}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +206,6 @@ def _master(asked: str | None) -> str:
     return "none"
 
 
-def _is_here(master: str) -> bool:
-    """Whether all of the audit is done on this machine."""
-    return master == "none" or master.startswith("local")
-
-
 @contextlib.contextmanager
 def _session(master: str, *, name: str) -> Iterator[SparkSession]:
     """Spark for as long as an audit takes; what it lacks is said in one sentence."""
@@ -153,7 +225,7 @@ class _OnSpark:
     """What the audit on Spark takes beside that."""
 
     master: str
-    range_bytes: int
+    range_bytes: int | None
     kind: TableKind
     progress: Progress | None
 

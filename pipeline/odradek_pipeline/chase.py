@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 from collections.abc import Iterator
 from struct import Struct
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from odradek.records.batch import Batch, InvalidBatch, parse_batch
 from odradek.records.control import read_marker
 from odradek.records.record import iterate_records
+from odradek_pipeline.files import Segment
 from odradek_pipeline.headers import (
     COLUMNS,
     CONTROL,
@@ -68,11 +68,14 @@ _BEGIN_BYTES = 5
 
 
 class Chase:
-    """One pass over the batches of a mapped segment."""
+    """One pass over the batches of a segment."""
 
-    def __init__(self, part: ByteRange, mapped: mmap.mmap, end: int, scan: Scan) -> None:
-        self.part, self.file, self.mapped, self.end, self.scan = part, part.file, mapped, end, scan
+    def __init__(self, part: ByteRange, segment: Segment, scan: Scan) -> None:
+        self.part, self.file, self.segment, self.scan = part, part.file, segment, scan
+        self.mapped, self.end = segment.mapped, segment.end
         self.position = part.start
+        self.goes_on = False
+        """Whether the last batches that were found are followed by more that are whole."""
 
     def chunks(self) -> Iterator[Chunk]:
         while self.position < self.end:
@@ -81,8 +84,10 @@ class Chase:
                 chunk = self.gather(np.array(positions, np.int64), np.array(lengths, np.int64))
                 if len(chunk):
                     yield chunk
-            if len(positions) < BATCHES_PER_CHUNK and self.position < self.end:
+            if not self.goes_on and self.position < self.end:
+                self.segment.load(self.end)
                 self.skip()
+            self.segment.free(self.position)
 
     def positions(self) -> tuple[list[int], list[int]]:
         """Where the next batches begin, up to the first that is not whole."""
@@ -90,19 +95,34 @@ class Chase:
         positions: list[int] = []
         lengths: list[int] = []
         last_start = end - HEADER_BYTES
+        bound = self.bound(position + HEADER_BYTES)
+        most = position + self.segment.stride
+        self.goes_on = False
         for _ in range(BATCHES_PER_CHUNK):
             if position > last_start:
                 break
             (length,) = _length_at(mapped, position + 8)
             following = position + LENGTH_BASE + length
-            if length < _LENGTH_MIN or following > end:
-                break
+            if length < _LENGTH_MIN or following > bound:
+                if length < _LENGTH_MIN or following > end:
+                    break
+                if following > most and positions:
+                    self.goes_on = True
+                    break
+                bound = self.bound(following + HEADER_BYTES)
             positions.append(position)
             lengths.append(length)
             position = following
+        else:
+            self.goes_on = True
         self.scan.bytes_read += position - self.position
         self.position = position
         return positions, lengths
+
+    def bound(self, upto: int) -> int:
+        """Up to where a batch may reach so that the header behind it is there, too, once that many bytes are."""
+        self.segment.load(upto)
+        return self.end if self.segment.loaded >= self.end else self.segment.loaded - HEADER_BYTES
 
     # ------------------------------------------------------------------ what is no batch
 

@@ -11,7 +11,7 @@ from odradek.cli.commands import Commands, Option
 from odradek.cli.usage import UsageError
 from odradek_pipeline.audit_commands import add_audits, report
 from odradek_pipeline.needs import need
-from odradek_pipeline.options import Directories, Master, Since, Stage, Until
+from odradek_pipeline.options import Directories, Master, Since, Until
 from odradek_pipeline.told import BAD, finish, print_scan
 from odradek_pipeline.watch.command import CommandConfig, watch
 
@@ -34,19 +34,18 @@ def scan(
     since: Since = None,
     until: Until = None,
     as_json: Annotated[bool, Option(name="--json", help="Print JSON instead of a table.")] = False,
-    stage: Stage = None,
 ) -> None:
     """Read log directories: partitions, producers, transactions, and what is broken; exit code 1 if anything is."""
     need("numpy", "rich")
+    from odradek_pipeline.files import path_of
     from odradek_pipeline.preflight import check_log_directories
-    from odradek_pipeline.stores import fetched
     from odradek_pipeline.summary import scan_directories
     from odradek_pipeline.times import Span
 
     span = Span.of(since, until, time.time_ns() // 1_000_000)
-    with fetched(directories, topic or (), stage=stage) as here:
-        check_log_directories(here, topic or ())
-        summary = scan_directories(here, check_crc=check_crc, topics=topic or (), span=span)
+    here = [path_of(directory) for directory in directories]
+    check_log_directories(here, topic or ())
+    summary = scan_directories(here, check_crc=check_crc, topics=topic or (), span=span)
     if as_json:
         print(json.dumps(summary.as_json(), indent=2))
     else:

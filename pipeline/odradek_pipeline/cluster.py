@@ -20,6 +20,7 @@ from odradek.wire.errors import DecodeError
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
 from odradek.wire.messages.topic_record import TopicRecord
+from odradek_pipeline import files
 from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, LogFile, Tree
 from odradek_pipeline.levels import LevelChange, Levels
 
@@ -74,9 +75,9 @@ def read_cluster(tree: Tree) -> Cluster | None:
             copies.setdefault(Path(file.path).parent, []).append(file)
     if not copies:
         return None
-    files = max(copies.values(), key=lambda of: max((one.base_offset, one.size) for one in of))
-    segments = [file for file in files if file.kind is FileKind.SEGMENT]
-    snapshots = [file for file in files if file.kind is FileKind.CHECKPOINT]
+    listed = max(copies.values(), key=lambda of: max((one.base_offset, one.size) for one in of))
+    segments = [file for file in listed if file.kind is FileKind.SEGMENT]
+    snapshots = [file for file in listed if file.kind is FileKind.CHECKPOINT]
     cluster, loader, names = Cluster(), MetadataLoader(), dict[bytes, str]()
     for file in snapshots[-1:]:
         try:
@@ -106,7 +107,7 @@ _TROUBLES = (InvalidBatch, DecodeError, ValueError, LookupError, ArithmeticError
 def _batches(file: LogFile, *, is_log: bool = False) -> Iterator[Batch]:
     """The batches of a file; a log that is written to may end in the middle of one, a snapshot is there whole."""
     try:
-        yield from batches(memoryview(Path(file.path).read_bytes()))
+        yield from batches(memoryview(files.read_bytes(file.path)))
     except OSError:
         return
     except InvalidBatch:

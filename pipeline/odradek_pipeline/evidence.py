@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from odradek_pipeline import files
 from odradek_pipeline.layout import find_files
 from odradek_pipeline.scan import CONTROL, TRANSACTIONAL, Scan, scan_segments
 
@@ -35,6 +36,8 @@ def batches_around(incident: Mapping[str, Any]) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame()
     rows = pd.concat(parts, ignore_index=True)
+    if int(incident.get("upto", -1)) >= 0:  # what was appended since, the incident does not speak of
+        rows = rows[rows["last_offset"] <= int(incident["upto"])].reset_index(drop=True)
     if offset >= 0:
         end = max(int(incident["end_offset"]), offset + 1)
         here = (rows["last_offset"] >= offset) & (rows["base_offset"] < end)
@@ -57,9 +60,9 @@ def batches_around(incident: Mapping[str, Any]) -> pd.DataFrame:
 
 def _directory(incident: Mapping[str, Any]) -> Path | None:
     name = f"{incident['topic']}-{incident['partition']}"
-    path = Path(incident["path"])
+    path = files.path_of(incident["path"])
     for one in (path, path.parent, path.parent.parent / name):
-        if one.name == name and one.is_dir():
+        if one.name == name and files.is_dir(one):
             return one
     return None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odradek_pipeline import files
 from odradek_pipeline.layout import LogFile, Problem, problem
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Scan:
 def index_entries(segment_path: str) -> list[tuple[int, int]]:
     """Pairs of relative offset and position from the sparse index beside a segment; empty if there is none."""
     try:
-        content = Path(segment_path).with_suffix(".index").read_bytes()
+        content = files.read_bytes(Path(segment_path).with_suffix(".index"))
     except OSError:
         return []
     pairs = np.frombuffer(content[: len(content) // 8 * 8], ">i4").reshape(-1, 2)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from odradek_pipeline.incident_words import words_of
+from odradek_pipeline.incident_words import WARNINGS, words_of
 from odradek_pipeline.layout import TRANSACTION_STATE, Problem
+from odradek_pipeline.nightly import identity
 from odradek_pipeline.steps import OF_STATES
 
 __all__ = [
@@ -29,7 +30,9 @@ __all__ = [
 ]
 
 INCIDENT_COLUMNS: dict[str, str] = {
+    "id": "object",
     "incident": "object",
+    "severity": "object",
     "topic": "object",
     "partition": "int64",
     "offset": "int64",
@@ -37,16 +40,25 @@ INCIDENT_COLUMNS: dict[str, str] = {
     "producer_id": "int64",
     "producer_epoch": "int64",
     "transactional_id": "object",
+    "upto": "int64",
     "since": "int64",
     "path": "object",
     "position": "int64",
     "what": "object",
     "blocks": "object",
     "run": "object",
+    "cluster": "object",
+    "first_seen": "int64",
+    "is_new": "bool",
+    "acknowledged": "object",
     "anomalies": "int64",
     "problems": "int64",
 }
-"""A row for each cause: `since` in milliseconds, -1 where nothing tells; how many findings follow from it."""
+"""A row for each cause: `since` in milliseconds, -1 where nothing tells; how many findings follow from it.
+
+`upto` is the last offset of its partition that was read, -1 where there is none. `severity` is critical, warning, or
+info where a living cluster says that it is over; `cluster` is what it said. `first_seen`, `is_new` and `acknowledged`
+are what earlier audits with the same --state know."""
 
 Row = dict[str, Any]
 Partition = tuple[str, int]
@@ -118,10 +130,16 @@ class Incident:
 
 def incidents_frame(incidents: Iterable[Incident]) -> pd.DataFrame:
     """The table `incidents`."""
-    rows = [one.row | {"anomalies": len(one.anomalies), "problems": len(one.problems)} for one in incidents]
+    rows = [_row(one) for one in incidents]
     frame = pd.DataFrame(rows, columns=list(INCIDENT_COLUMNS))
     numbers = {name: -1 for name, kind in INCIDENT_COLUMNS.items() if kind == "int64"}
     return frame.fillna(numbers).fillna("").astype(INCIDENT_COLUMNS)
+
+
+def _row(one: Incident) -> Row:
+    counts = {"anomalies": len(one.anomalies), "problems": len(one.problems)}
+    severity = "warning" if one.name in WARNINGS else "critical"
+    return one.row | counts | {"id": identity(one.row), "severity": severity, "is_new": True}
 
 
 class Search:
@@ -143,12 +161,20 @@ class Search:
         base = {column: first[column] for column in INCIDENT_COLUMNS if column in first}
         base["detail"] = first.get("detail", "")
         whole = {"since": -1} | base | row | {"incident": name}
-        is_running = self.findings.is_running(str(whole.get("path", "")))
-        stop = self.findings.open_before((whole.get("topic", ""), whole.get("partition", -1)), whole.get("offset", -1))
-        whole |= words_of(name, whole, self.findings.ends, is_running=is_running, stop=stop)
+        whole["upto"] = self.findings.ends.get((whole.get("topic", ""), whole.get("partition", -1)), -1)
         for at in claimed:
             self.findings.anomalies[at]["incident"] = len(self.incidents)
         self.incidents.append(Incident(name, whole, claimed, damage))
+        self.say(self.incidents[-1])
+
+    def say(self, one: Incident, *, more: str = "") -> None:
+        """Give an incident its sentences; `more` goes behind its detail."""
+        row = one.row
+        row["detail"] = str(row.get("detail", "")) + more
+        key = (row.get("topic", ""), row.get("partition", -1))
+        is_running = self.findings.is_running(str(row.get("path", "")))
+        stop = self.findings.open_before(key, row.get("offset", -1))
+        one.row |= words_of(one.name, row, self.findings.ends, is_running=is_running, stop=stop)
 
     def anomalies(self, names: Iterable[str], wanted: Callable[[Row], bool] = lambda row: True) -> list[int]:
         """Those without a cause, of these names."""

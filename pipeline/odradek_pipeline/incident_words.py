@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["SENTENCES", "words_of"]
+__all__ = ["SENTENCES", "WARNINGS", "words_of"]
 
 Partition = tuple[str, int]
 
@@ -156,6 +156,36 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "One broker was given twice: {detail}.",
         "One of both is an older copy, or two brokers run under one id.",
         "Leave out the older copy; if both run, stop the one that was started last.",
+    ),
+    "group-epoch-regression": (
+        "{path}: a group has gone back: {detail}.",
+        "Its members are fenced with FENCED_MEMBER_EPOCH, or keep what others were given meanwhile.",
+        "Compare with another replica: audit the directories of all brokers together.",
+    ),
+    "bad-assignment": (
+        "{path}: a group contradicts itself: {detail}.",
+        "Its coordinator may refuse the member, or load the group as something that it never was.",
+        "Compare with another replica: audit the directories of all brokers together.",
+    ),
+    "assigned-twice": (
+        "{path}: two members have the same: {detail}.",
+        "Both read it, and a Kafka Streams task runs twice.",
+        "Restart one of both members: its group assigns anew.",
+    ),
+    "share-epoch-regression": (
+        "{path}: the state of a share group has gone back: {detail}.",
+        "Records that were acknowledged may be delivered again.",
+        "Compare with another replica: audit the directories of all brokers together.",
+    ),
+    "share-start-regression": (
+        "{path}: a share group begins before where it had come: {detail}.",
+        "Records that were acknowledged are delivered again.",
+        "kafka-share-groups.sh --bootstrap-server HOST:PORT describe --all-groups --offsets",
+    ),
+    "bad-share-state": (
+        "{path}: the state of a share group cannot be so: {detail}.",
+        "Its coordinator may not load it; what it does load may deliver records twice or never.",
+        "Compare with another replica: audit the directories of all brokers together.",
     ),
     "wrong-coordinator": (
         "{path} has what belongs elsewhere: {detail}.",
@@ -345,6 +375,29 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
 }
 """By incident: what is wrong, what it blocks, what to run."""
 
+WARNINGS = frozenset(
+    (
+        "bad-checkpoint",
+        "bad-epoch-checkpoint",
+        "bad-index",
+        "bad-meta-properties",
+        "bad-partition-metadata",
+        "half-written",
+        "leads-nowhere",
+        "missing-partition",
+        "no-segment",
+        "repeated-broker",
+        "repeated-partition",
+        "txn-epoch-not-bumped",
+        "txn-level-not-finalized",
+        "unreadable",
+        "wrong-cluster",
+        "wrong-topic-id",
+    )
+)
+"""Incidents that hide nothing, show nothing wrong and keep nobody waiting yet: a broker mends them when it starts, or
+they only may lead to something. All others are critical."""
+
 _OF_SEVERAL_FILES = frozenset(
     (
         "bad-checkpoint",
@@ -372,6 +425,12 @@ _OF_SEVERAL_FILES = frozenset(
 """Incidents that are told from more than one file; the others are told from one log up to where it ends, or, as
 `hanging-transaction`, not at all before they are proven."""
 
+_AT_THE_BEGINNING = (
+    "The first batch of {topic}-{partition}, of producer {producer_id}, does not begin with sequence 0: {detail}.",
+    "If the producer sent others before it, and they were acknowledged, they are lost.",
+    _COMPARE,
+)
+"""Of `seq-first-not-zero` where nothing can be missing before it by its offset."""
 _OTHER = ("{topic}-{partition}: {detail}.", "", "")
 _OF_FILE = ("{path}: {detail}.", "", "")
 
@@ -384,6 +443,8 @@ def words_of(
     `is_running`: its directory was not closed. `stop`: the first offset of another transaction that is open before it.
     """
     texts = SENTENCES.get(name) or (_OF_FILE if "anomaly" not in row and row.get("producer_id") is None else _OTHER)
+    if name == "seq-first-not-zero" and int(row.get("end_offset", -1)) <= 0:
+        texts = _AT_THE_BEGINNING
     key = (row.get("topic", ""), row.get("partition", -1))
     fill = {
         "detail": "",

@@ -54,7 +54,93 @@ def find_incidents(findings: Findings) -> list[Incident]:
     search = Search(findings)
     for rule in _RULES:
         rule(search)
-    return search.incidents
+    return _grouped(search)
+
+
+_OF_PRODUCERS = frozenset(
+    (
+        "producer-epoch-regression",
+        "seq-duplicate",
+        "seq-first-not-zero",
+        "seq-gap",
+        "txn-double-marker",
+        "txn-marker-epoch-regression",
+        "txn-mixed",
+        "txn-orphan-marker",
+        "undecided-marker",
+        "wrong-outcome",
+    )
+)
+"""Incidents of one producer in one partition: where several have the same there, something has happened to it."""
+_OF_DIRECTORIES = frozenset(
+    (
+        "bad-epoch-checkpoint",
+        "bad-partition-metadata",
+        "leads-nowhere",
+        "missing-partition",
+        "replica-differs",
+        "replica-has-more",
+        "replica-lacks",
+        "replica-lost-tail",
+        "unreadable",
+        "wrong-topic-id",
+    )
+)
+"""Incidents of one partition: where several of a log directory have the same, something has happened to that."""
+PARTITIONS_MIN = 3
+NAMED_MAX = 3
+
+
+def _grouped(search: Search) -> list[Incident]:
+    """Several of one kind that are of one partition, or of one directory, are told as one."""
+    kinds: dict[tuple[str, ...], list[Incident]] = {}
+    for one in search.incidents:
+        place = f"{one.row.get('topic', '')}-{one.row.get('partition', -1)}"
+        key: tuple[str, ...] = (one.name, str(id(one)))
+        if one.name in _OF_PRODUCERS:
+            key = (one.name, place)
+        elif one.name in _OF_DIRECTORIES and key_of(str(one.row.get("path", "")))[1] >= 0:
+            key = (one.name, _log_dir(str(one.row["path"])))
+        kinds.setdefault(key, []).append(one)
+    found: list[Incident] = []
+    for (name, *_), of in kinds.items():
+        if name in _OF_DIRECTORIES and len(of) < PARTITIONS_MIN:
+            found += of
+            continue
+        first = of[0]
+        if len(of) > 1:
+            first.anomalies = sorted(at for one in of for at in one.anomalies)
+            first.problems = sorted(at for one in of for at in one.problems)
+            search.say(first, more=_more(name, of[1:]))
+        found.append(first)
+    places = {id(one): place for place, one in enumerate(search.incidents)}
+    found.sort(key=lambda one: places[id(one)])
+    for number, one in enumerate(found):
+        for at in one.anomalies:
+            search.findings.anomalies[at]["incident"] = number
+    return found
+
+
+def _more(name: str, others: Sequence[Incident]) -> str:
+    if name in _OF_PRODUCERS:
+        named = [f"producer {one.row.get('producer_id', -1)}" for one in others]
+        what = counted(len(others), "more producer") + " of this partition"
+    else:
+        named = [f"{one.row.get('topic', '')}-{one.row.get('partition', -1)}" for one in others]
+        what = counted(len(others), "more partition") + " of this directory"
+    rest = ", …" if len(named) > NAMED_MAX else ""
+    return f"; so of {what} ({', '.join(named[:NAMED_MAX])}{rest})"
+
+
+def _log_dir(path: str) -> str:
+    """The log directory of a partition's directory, or of a file in one."""
+    one = PurePath(path)
+    return str(one.parent if key_of(path) == _named(one.name) else one.parent.parent)
+
+
+def _named(name: str) -> Partition:
+    topic, _, number = name.rpartition("-")
+    return (topic, int(number)) if topic and number.isdigit() else ("", -1)
 
 
 # ---------------------------------------------------------------------- the rules, in their order
@@ -452,8 +538,9 @@ _FOLLOWS = {"leads-nowhere": ("missing-partition",)}
 
 
 def _is_beside(path: str, other: str) -> bool:
-    """Whether two files are the same, or two of one replica of a partition."""
-    return path == other or (PurePath(path).parent == PurePath(other).parent and key_of(path)[1] >= 0)
+    """Whether two files are the same, or two of one replica of a partition; two partitions of a directory are not."""
+    parent = PurePath(path).parent
+    return path == other or (parent == PurePath(other).parent and _named(parent.name)[1] >= 0)
 
 
 _RULES: tuple[Callable[[Search], None], ...] = (

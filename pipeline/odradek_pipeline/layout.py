@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from odradek_pipeline import files
+
 __all__ = [
     "CLUSTER_METADATA",
     "FileKind",
@@ -108,8 +110,8 @@ class Tree:
     def of_replicas(self, directories: Iterable[str]) -> Tree:
         """The segments of these directories of partitions alone."""
         wanted = frozenset(directories)
-        files = [file for file in self.of(FileKind.SEGMENT) if os.path.dirname(file.path) in wanted]
-        return Tree(files, cleaned=self.cleaned)
+        segments = [file for file in self.of(FileKind.SEGMENT) if os.path.dirname(file.path) in wanted]
+        return Tree(segments, cleaned=self.cleaned)
 
     def starts(self) -> dict[tuple[str, int], int]:
         """The first offset of each partition that is still there, as far as the names of segments say."""
@@ -127,8 +129,8 @@ def one_replica_each(tree: Tree, chosen: Iterable[str]) -> Tree:
         problem(directory, -1, "other-replica", "compared with the one that is audited", severity="info")
         for directory in sorted(left_out)
     ]
-    files = [file for file in tree.files if os.path.dirname(file.path) not in left_out]
-    return Tree(files, [*tree.problems, *notes], tree.cleaned, tree.roots)
+    kept_files = [file for file in tree.files if os.path.dirname(file.path) not in left_out]
+    return Tree(kept_files, [*tree.problems, *notes], tree.cleaned, tree.roots)
 
 
 def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Tree:
@@ -142,12 +144,14 @@ def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ())
     partitions: dict[tuple[str, str], Path] = {}
     for directory in directories:
         root = Path(directory)
-        if not root.is_dir():
-            tree.problems.append(problem(root, -1, "unreadable", "not a directory" if root.exists() else "not there"))
+        files.look(root)
+        if not files.is_dir(root):
+            what = "not a directory" if files.exists(root) else "not there"
+            tree.problems.append(problem(root, -1, "unreadable", what))
         elif _partition_of(root.name) and any(_FILE.fullmatch(name) for name in _names(root, tree)):
-            partitions.setdefault((os.path.realpath(root.parent), root.name), root)
+            partitions.setdefault((files.real(root.parent), root.name), root)
         else:
-            roots.setdefault(os.path.realpath(root), root)
+            roots.setdefault(files.real(root), root)
     for root in roots.values():
         _add_root(tree, root, wanted)
     parents: dict[str, Path] = {}
@@ -157,28 +161,28 @@ def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ())
         # One spelling of a log directory, so that two of its partitions are not taken to be of two.
         beside = parents.setdefault(parent, directory.parent)
         _add_partition(tree, beside / name, wanted)
-        if (beside / _CLEANED).is_file():
+        if files.is_file(beside / _CLEANED):
             _add_cleaned(tree, beside / _CLEANED)
     tree.files = _once(tree.files)
     tree.files.sort(key=lambda file: (file.topic, file.partition, file.base_offset, file.kind))
     return tree
 
 
-def _once(files: list[LogFile]) -> list[LogFile]:
+def _once(listed: list[LogFile]) -> list[LogFile]:
     """Without those of directories that are links to others which are there too."""
     named: dict[str, str] = {}
     first: dict[tuple[str, str], str] = {}
-    for file in files:
+    for file in listed:
         directory, _, _ = file.path.rpartition("/")
         if directory not in named:
-            real = os.path.realpath(directory), os.path.basename(directory)
+            real = files.real(directory), os.path.basename(directory)
             named[directory] = first.setdefault(real, directory)
-    return [file for file in files if named[file.path.rpartition("/")[0]] == file.path.rpartition("/")[0]]
+    return [file for file in listed if named[file.path.rpartition("/")[0]] == file.path.rpartition("/")[0]]
 
 
 def _names(directory: Path, tree: Tree) -> list[str]:
     try:
-        return sorted(os.listdir(directory))
+        return files.names(directory)
     except OSError as error:
         tree.problems.append(problem(directory, -1, "unreadable", error.strerror or str(error)))
         return []
@@ -200,7 +204,7 @@ def _partition_of(name: str) -> tuple[str, int] | None:
 def _add_root(tree: Tree, root: Path, wanted: frozenset[str]) -> None:
     names = _names(root, tree)
     tree.roots.append(str(root))
-    partitions = [name for name in names if _partition_of(name) and (root / name).is_dir()]
+    partitions = [name for name in names if _partition_of(name) and files.is_dir(root / name)]
     if names and not partitions and _OF_BROKER not in names:
         tree.problems.append(problem(root, -1, "no-partitions", "no directory here is that of a partition"))
     for name in names:
@@ -214,7 +218,7 @@ def _add_root(tree: Tree, root: Path, wanted: frozenset[str]) -> None:
 
 def _is_nowhere(path: Path) -> bool:
     """Whether it is a symbolic link to what is not there, or to itself."""
-    return path.is_symlink() and not path.is_dir() and not path.is_file()
+    return files.is_link(path) and not path.is_dir() and not path.is_file()
 
 
 def _nowhere(path: Path) -> Problem:
@@ -241,9 +245,9 @@ def _add_partition(tree: Tree, directory: Path, wanted: frozenset[str]) -> None:
             tree.problems.append(problem(path, -1, "unreadable", "no offset is as large as its name"))
             continue
         try:
-            size = path.stat().st_size
+            size = files.stat(path).size
         except OSError as error:
-            if path.is_symlink():
+            if files.is_link(path):
                 tree.problems.append(_nowhere(path))
                 continue
             tree.problems.append(problem(path, -1, "vanished", error.strerror or str(error), severity="info"))
@@ -280,7 +284,7 @@ def _add_cleaned(tree: Tree, path: Path) -> None:
 
 
 def _checkpoint(path: Path) -> Iterator[tuple[str, int, int]]:
-    for line in path.read_text().splitlines()[2:]:
+    for line in files.read_text(path).splitlines()[2:]:
         topic, partition, offset = line.split(" ")
         yield topic, number_of(partition, PARTITION_MAX), number_of(offset)
 

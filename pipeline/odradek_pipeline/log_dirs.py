@@ -12,6 +12,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from odradek_pipeline import files
 from odradek_pipeline.layout import PARTITION_MAX, FileKind, LogFile, Problem, Tree, number_of, problem
 
 __all__ = ["LogDir", "PartitionDir", "Surroundings", "epochs_of", "read_log_dir", "read_surroundings"]
@@ -62,8 +63,11 @@ class LogDir:
         return following is None or following > recovered
 
     def cleaned_upto(self, key: Partition) -> int:
-        """Below which offset batches may have lost records to compaction."""
-        return self.cleaned.get(key, 0) if self.cleaned is not None else 1 << 62
+        """Below which offset batches may have lost records to compaction; of a running broker its checkpoint may be
+        older than the segments."""
+        if self.cleaned is None or (self.is_running and key in self.cleaned):
+            return 1 << 62
+        return self.cleaned.get(key, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +116,13 @@ def read_surroundings(tree: Tree, log_dirs: Mapping[str, LogDir] | None = None) 
     segments: dict[str, list[LogFile]] = {}
     for file in tree.of(FileKind.SEGMENT):
         segments.setdefault(str(Path(file.path).parent), []).append(file)
-    for path, files in segments.items():
+    for path, of in segments.items():
         root = str(Path(path).parent)
         if root not in found.log_dirs:
             found.log_dirs[root] = read_log_dir(root)
             found.problems += found.log_dirs[root].problems
         epochs = _epochs(Path(path), found.problems)
-        first = files[0]
+        first = of[0]
         topic_id = _topic_id(Path(path), found.problems)
         found.replicas.append(
             PartitionDir(
@@ -127,7 +131,7 @@ def read_surroundings(tree: Tree, log_dirs: Mapping[str, LogDir] | None = None) 
                 first.partition,
                 found.log_dirs[root],
                 first.base_offset,
-                files[-1].base_offset,
+                of[-1].base_offset,
                 epochs,
                 topic_id,
             )
@@ -139,14 +143,14 @@ def read_surroundings(tree: Tree, log_dirs: Mapping[str, LogDir] | None = None) 
 
 
 @cache
-def _dir_of(path: str, stamp: float) -> LogDir:
+def _dir_of(path: str, stamp: int) -> LogDir:
     return _read_log_dir(Path(path))
 
 
 def read_log_dir(path: str) -> LogDir:
     """One log directory; read once for as long as nothing in it is replaced."""
     try:
-        stamp = Path(path).stat().st_mtime_ns
+        stamp = files.stamp(path)
     except OSError:
         return LogDir(path)
     return _dir_of(path, stamp)
@@ -155,15 +159,15 @@ def read_log_dir(path: str) -> LogDir:
 def _read_log_dir(path: Path) -> LogDir:
     problems: list[Problem] = []
     settings = _settings(path / META)
-    if "cluster.id" not in settings and (path / META).exists():
+    if "cluster.id" not in settings and files.exists(path / META):
         problems.append(problem(path / META, 0, "bad-meta-properties", "it names no cluster.id"))
     return LogDir(
         str(path),
         node_id=_node_id(path / META, settings, problems),
         cluster_id=settings.get("cluster.id", ""),
         directory_id=_uuid(settings.get("directory.id", "")),
-        is_of_broker=(path / META).exists(),
-        was_stopped_cleanly=(path / CLEAN_STOP).exists(),
+        is_of_broker=files.exists(path / META),
+        was_stopped_cleanly=files.exists(path / CLEAN_STOP),
         high_watermarks=_checkpoint(path / HIGH_WATERMARKS, problems) or _NOTHING,
         recovery_points=_checkpoint(path / RECOVERY_POINTS, problems) or _NOTHING,
         log_starts=_checkpoint(path / LOG_STARTS, problems) or _NOTHING,
@@ -174,7 +178,7 @@ def _read_log_dir(path: Path) -> LogDir:
 
 def _settings(path: Path) -> dict[str, str]:
     try:
-        lines = path.read_text().splitlines()
+        lines = files.read_text(path).splitlines()
     except (OSError, ValueError):
         return {}
     pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
@@ -215,7 +219,7 @@ def _checkpoint(path: Path, problems: list[Problem]) -> dict[Partition, int] | N
 def _lines(path: Path, problems: list[Problem]) -> list[list[str]] | None:
     """A checkpoint is a version, a count, and as many lines; or nothing yet."""
     try:
-        lines = path.read_text().splitlines()
+        lines = files.read_text(path).splitlines()
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -261,7 +265,7 @@ def _pairs(rows: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], t
 def _topic_id(directory: Path, problems: list[Problem]) -> bytes:
     path = directory / PARTITION
     try:
-        text = path.read_text()
+        text = files.read_text(path)
     except OSError:
         return b""
     except ValueError:

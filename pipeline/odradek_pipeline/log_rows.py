@@ -6,13 +6,13 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from odradek_pipeline import files
 from odradek_pipeline.headers import ByteRange, Chunk, Scan
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, find_files
 from odradek_pipeline.log_tables import COLUMN_TYPES, OF_COORDINATORS, PROBLEM, TABLES, WITH_PROBLEMS, arrow_schema
@@ -38,6 +38,8 @@ class SourceOptions:
     range_bytes: int
     state: str = ""
     span: Span = field(default_factory=Span)
+    cleaned: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Below which offset of a partition compaction explains gaps, which are then no jumps."""
 
     @classmethod
     def of(cls, options: Mapping[str, str], table: str, schema: StructType) -> SourceOptions:
@@ -46,8 +48,8 @@ class SourceOptions:
             raise ValueError("kafka_log needs a log directory: load(DIRECTORY)")
         directories = _listed(paths)
         for directory in directories:
-            if not Path(directory).is_dir():
-                what = "is no directory" if Path(directory).exists() else "is not there"
+            if not files.is_dir(directory):
+                what = "is no directory" if files.exists(directory) else "is not there"
                 raise ValueError(f"kafka_log cannot read {directory}: it {what}")
         unknown = [name for name in schema.names if name not in TABLES[table]]
         if unknown:
@@ -144,6 +146,8 @@ def _audit(chunk: Chunk, options: SourceOptions) -> pa.RecordBatch:
     previous = np.full(len(chunk), -1, np.int64)
     previous[1:] = columns["last_offset"][:-1]
     jump = columns["base_offset"] != previous + 1
+    upto = options.cleaned.get((chunk.file.topic, chunk.file.partition), 0)
+    jump &= (columns["base_offset"] <= previous) | (columns["base_offset"] > upto)
     jump[0] = True
     last = np.zeros(len(chunk), bool)
     last[-1] = True

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from odradek_pipeline.allowed import allowed_anomalies, why_broken
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.proof import Proof
@@ -43,13 +44,6 @@ class LogFacts:
         return (row["topic"].startswith("__") and self.cleaned.get(key, 0) > 0) or row.get(
             "offset", row.get("first_offset", 0)
         ) < self.cleaned.get(key, 0)
-
-    def is_cleaned_behind(self, row: Row) -> bool:
-        """Whether compaction may have removed what is missing between this row's batch and the one before it.
-
-        The batch itself may be the first one that compaction has not looked at.
-        """
-        return self.is_cleaned({**row, "offset": row["previous_offset"] + 1})
 
     def is_trimmed(self, row: Row) -> bool:
         """Whether retention has removed the beginning of the partition."""
@@ -93,16 +87,18 @@ def judge(
     opened: pd.DataFrame,
     odd: pd.DataFrame,
     breaks: pd.DataFrame,
+    allowed: pd.DataFrame,
     jumps: pd.DataFrame,
     lacking: pd.DataFrame,
     coordinators: Coordinators,
     facts: LogFacts,
 ) -> list[dict[str, Any]]:
-    """Every anomaly, with its severity."""
+    """Every anomaly, with its severity; `allowed` are those of `Explained`, which are not among the others."""
     found = [_hanging(row) for row in opened.to_dict("records") if row["status"] != "ongoing"]
     for row in odd.to_dict("records"):
         found += _odd(row, coordinators, facts, jumps)
-    found += [_break(row, coordinators, facts) for row in breaks.to_dict("records")]
+    found += [_break(row, coordinators) for row in _runs(breaks).to_dict("records")]
+    found += allowed_anomalies(allowed, coordinators.transactional_id)
     found += _missing_markers(found, lacking, facts)
     found += [_overdue(record, age) for record, age in coordinators.overdue]
     found += [_stuck(record, age) for record, age in coordinators.stuck]
@@ -226,28 +222,34 @@ def _has_jump(jumps: pd.DataFrame, row: Row, *, after: int, until: int) -> bool:
     )
 
 
-def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, Any]:
-    name = row["anomaly"]
-    removed = facts.is_cleaned_behind(row) or (
-        name == "seq-first-not-zero" and facts.is_trimmed(row) and not row["earlier_epoch"]
-    )
-    removed = removed and name not in ("seq-duplicate", "producer-epoch-regression", "txn-mixed")
-    severity = Severity.ALLOWED if removed else Severity.BAD
-    why = {
-        "seq-gap": f"sequence {row['found']} where {row['expected']} was due",
-        "seq-duplicate": f"sequence {row['found']} again, {row['expected']} was due",
-        "seq-first-not-zero": f"the first batch of the epoch has sequence {row['found']}",
-        "txn-mixed": "a batch that says it is of no transaction, beside those of transactions of the same producer",
-        "producer-epoch-regression": f"epoch {row['found']} of the producer behind its epoch {row['expected']}",
-    }[name]
-    detail = why + (": compaction or retention has removed batches before it" if removed else "")
+def _break(row: Row, coordinators: Coordinators) -> dict[str, Any]:
     where = _evidence(
         row,
         offset=row["previous_offset"] + 1,
         end_offset=row["offset"],
         transactional_id=coordinators.transactional_id(row["producer_id"]),
     )
-    return anomaly(name, severity, detail, **where)
+    more = f"; and {row['count'] - 1:,} more behind it, up to offset {row['last']}" if row["count"] > 1 else ""
+    return anomaly(row["anomaly"], Severity.BAD, why_broken(row) + more, **where)
+
+
+_RUN = ["anomaly", "topic", "partition", "producer_id", "epoch"]
+
+
+def _runs(breaks: pd.DataFrame) -> pd.DataFrame:
+    """The first of each kind in a producer's epoch, with how many follow it and how far they go (`count`, `last`): one
+    batch with a number that is too high makes all behind it look repeated. Where offsets go back, batches are there
+    twice, and each is a place of its own."""
+    if breaks.empty:
+        return breaks.assign(count=0, last=0)
+    ordered = breaks.sort_values(["topic", "partition", "offset"], kind="stable")
+    forward = ordered["offset"] > ordered["previous_offset"]
+    rows = ordered[forward]
+    of = rows.groupby(_RUN, sort=False)
+    first = rows.assign(count=of["offset"].transform("size"), last=of["offset"].transform("max")).drop_duplicates(_RUN)
+    back = ordered[~forward]
+    back = back.assign(count=1, last=back["offset"])
+    return pd.concat([first, back]).sort_index()
 
 
 def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame, facts: LogFacts) -> list[dict[str, Any]]:

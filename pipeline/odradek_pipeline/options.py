@@ -15,7 +15,6 @@ __all__ = [
     "Out",
     "ShowProgress",
     "Since",
-    "Stage",
     "Tables",
     "Until",
 ]
@@ -23,9 +22,6 @@ __all__ = [
 Directories = Annotated[
     list[str],
     Argument(metavar="DIR", help="Kafka log directories, or directories of partitions; s3://… and the like too."),
-]
-Stage = Annotated[
-    Path | None, Option(help="Folder for copies of what is in a store; kept, so that only what is new is fetched.")
 ]
 Tables = Annotated[
     str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,6 +13,7 @@ from odradek.records.state import decode_key, decode_value
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import TransactionLogValue
+from odradek_pipeline import files
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile
 from odradek_pipeline.scan import CONTROL, ByteRange, Chunk, Scan, scan_range, scan_segments
 
@@ -71,12 +73,12 @@ _COLUMNS = tuple(one.name for one in fields(TransactionRecord) if one.name != "p
 def records_of(chunk: Chunk, scan: Scan, *, control: bool = False) -> Iterator[tuple[int, Record]]:
     """Every record of the batches of a chunk, decompressed, with the position of its batch."""
     columns = chunk.columns
-    try:
-        opened = open(chunk.file.path, "rb")  # noqa: SIM115 - closed below; a generator may be left early
-    except OSError as error:
-        scan.note(chunk.file, 0, "vanished", str(error), severity="info")
-        return
-    with opened:
+    with contextlib.ExitStack() as exits:  # closed also where a generator is left early
+        try:
+            opened = exits.enter_context(files.opened(chunk.file.path))
+        except OSError as error:
+            scan.note(chunk.file, 0, "vanished", str(error), severity="info")
+            return
         for position, size, attributes in zip(
             columns["position"].tolist(), columns["size"].tolist(), columns["attributes"].tolist(), strict=True
         ):
@@ -90,9 +92,9 @@ def records_of(chunk: Chunk, scan: Scan, *, control: bool = False) -> Iterator[t
                 scan.note(chunk.file, position, "bad-records", error.message)
 
 
-def transaction_log(files: Iterable[LogFile], scan: Scan) -> list[TransactionRecord]:
+def transaction_log(listed: Iterable[LogFile], scan: Scan) -> list[TransactionRecord]:
     """Every record of the transaction coordinators' log, in the order of each partition."""
-    segments = [file for file in files if file.topic == TRANSACTION_STATE and file.kind is FileKind.SEGMENT]
+    segments = [file for file in listed if file.topic == TRANSACTION_STATE and file.kind is FileKind.SEGMENT]
     found: list[TransactionRecord] = []
     for chunk in scan_segments(segments, scan):
         for position, record in records_of(chunk, scan):

@@ -24,6 +24,22 @@ from odradek_pipeline.times import Span
 
 __all__ = ["Place"]
 
+EVERYWHERE = 1 << 62
+
+
+def _cleaned_meanwhile(tree: Tree, around: Surroundings, cluster: Cluster | None) -> dict[tuple[str, int], int]:
+    """Partitions whose cleaner may have gone further than its checkpoint says, which was copied, or read, before them.
+
+    Of the topics of coordinators it is enough that the cleaner has been there at all.
+    """
+    return {
+        one.key: EVERYWHERE
+        for one in around.replicas
+        if one.log_dir.is_running
+        and not one.topic.startswith("__")
+        and (one.key in tree.cleaned or (cluster is not None and cluster.is_compacted(one.topic)))
+    }
+
 
 @dataclass(slots=True)
 class Place:
@@ -60,6 +76,7 @@ class Place:
         everything = find_files(directories)
         around = read_surroundings(everything, before.around.log_dirs if before is not None else None)
         cluster = read_cluster(everything) if before is None else before.cluster
+        everything.cleaned |= _cleaned_meanwhile(everything, around, cluster)
         wanted = tuple(topics)
         if wanted:
             everything = everything.of_topics(wanted)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from odradek.cli.usage import UsageError
 from odradek.net.client import split_address
+from odradek_pipeline import files
 from odradek_pipeline.layout import LogFile, find_files
 from odradek_pipeline.needs import need
-from odradek_pipeline.stores import is_far
 from odradek_pipeline.table_kind import TableKind
 
 __all__ = [
@@ -51,6 +51,8 @@ def check_log_directories(directories: Iterable[Path], topics: Sequence[str] = (
 
 
 def _files_of(directory: Path) -> list[LogFile]:
+    if files.is_stored(directory):
+        return _stored_files_of(directory)
     _check_exists(directory)
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory: name Kafka's log.dirs, or directories of partitions.")
@@ -68,6 +70,16 @@ def _files_of(directory: Path) -> list[LogFile]:
     return tree.files
 
 
+def _stored_files_of(directory: Path) -> list[LogFile]:
+    tree = find_files([directory])
+    place = files.place_of(str(directory))
+    if not files.exists(directory):
+        raise UsageError(f"There is no {place}.")
+    if not tree.files and not files.exists(directory / "meta.properties"):
+        raise UsageError(f"There is no partition in {place}: name Kafka's log.dirs, or directories of partitions.")
+    return tree.files
+
+
 def _check_entries(folder: str) -> None:
     """Nothing here waits for a writer, as a pipe does. What leads nowhere is told by the audit itself."""
     with os.scandir(folder) as entries:
@@ -81,9 +93,9 @@ def _check_entries(folder: str) -> None:
                 raise UsageError(f"{entry.path} is neither a file nor a directory.")
 
 
-def check_files(files: Iterable[Path]) -> None:
+def check_files(named: Iterable[Path]) -> None:
     """Each of them is a file that can be read."""
-    for file in files:
+    for file in named:
         _check_exists(file)
         if file.is_dir():
             raise UsageError(f"{file} is a directory: name files.")
@@ -134,7 +146,7 @@ def check_tables(kind: str, out: str) -> TableKind:
     found = TableKind(kind)
     if found is TableKind.ICEBERG:
         need("pyiceberg", "sqlalchemy", extra="iceberg")
-        if is_far(out):
+        if files.is_far(out):
             raise UsageError("Iceberg's tables name their files by whole paths: --out has to be a folder here.")
     return found
 

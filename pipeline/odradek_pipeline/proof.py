@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 
 from odradek.records.batch import LOG_APPEND_TIME
+from odradek_pipeline import files
 from odradek_pipeline.decisions import CLOCKS_MS
 from odradek_pipeline.headers import Scan
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem
-from odradek_pipeline.log_dirs import PartitionDir
-from odradek_pipeline.scan import scan_segments
+from odradek_pipeline.log_dirs import PartitionDir, read_log_dir
+from odradek_pipeline.scan import following_segments, scan_segments
 
 __all__ = ["MAX_TIMEOUT_MS", "Proof", "closed_partitions", "is_older_than", "while_running", "written_until"]
 
@@ -120,24 +121,40 @@ def closed_partitions(audited: Iterable[PartitionDir]) -> frozenset[Partition]:
 def is_older_than(data: str | Path, checkpoint: Path) -> bool:
     """Whether a checkpoint was written, or copied, after a segment: then it may know of what came later."""
     try:
-        return Path(data).stat().st_mtime_ns < checkpoint.stat().st_mtime_ns
+        return files.stat(data).mtime_ns < files.stat(checkpoint).mtime_ns
     except OSError:
         return True
 
 
-def while_running(problems: Iterable[Problem], replicas: Iterable[PartitionDir]) -> list[Problem]:
+def while_running(
+    problems: Iterable[Problem], replicas: Iterable[PartitionDir], segments: Iterable[LogFile]
+) -> list[Problem]:
     """The same problems; those of files that a running broker was writing are `info`.
 
-    Beside the segment that it writes to, an index or a snapshot may be copied half written, or behind the segment; and
-    retention may remove a segment before its index is copied.
+    An index or a snapshot may be copied half written, or before or behind its segment, which may have been closed
+    meanwhile: that was so at most of what its broker had not noted as written to the disk. And retention may remove a
+    segment before its index is copied.
     """
     running = {one.path: one.last_segment for one in replicas if one.log_dir.is_running}
+    unflushed = {
+        str(Path(path).with_suffix(""))
+        for path, (file, following) in following_files(segments).items()
+        if read_log_dir(str(Path(path).parent.parent)).is_unflushed(file, following)
+    }
 
     def is_of_now(one: Problem) -> bool:
         path = Path(one.path)
         last = running.get(str(path.parent))
         if last is None or one.severity != "bad" or path.suffix not in _BESIDE or not path.stem.isdigit():
             return False
-        return one.problem == "no-segment" or (one.problem in _HALF and int(path.stem) >= last)
+        is_written = int(path.stem) >= last or str(path.with_suffix("")) in unflushed
+        return one.problem == "no-segment" or (one.problem in _HALF and is_written)
 
     return [replace(one, severity="info") if is_of_now(one) else one for one in problems]
+
+
+def following_files(segments: Iterable[LogFile]) -> dict[str, tuple[LogFile, int | None]]:
+    """By path each segment, and where the one behind it begins."""
+    listed = list(segments)
+    after = following_segments(listed)
+    return {one.path: (one, after[one.path]) for one in listed}

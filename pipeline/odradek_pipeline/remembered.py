@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from odradek.cli.usage import UsageError
+from odradek_pipeline import files
 from odradek_pipeline.headers import COLUMNS, HEADER, HEADER_BYTES, ByteRange, Chunk
 from odradek_pipeline.layout import TRANSACTION_STATE, LogFile
 
@@ -121,10 +122,10 @@ class SegmentMemory:
         if part.size < self.bytes_min or part.file.topic == TRANSACTION_STATE:
             return None
         try:
-            found = os.stat(part.file.path)
+            found = files.stat(part.file.path)
         except OSError:
             return None
-        return found.st_size, found.st_mtime_ns
+        return found.size, found.mtime_ns
 
     def keep(self, part: ByteRange, chunks: Sequence[Chunk], stamp: Stamp, *, checked: bool) -> None:
         """Keep headers, whole or not at all; of a sealed segment only if it is what it was before it was read."""
@@ -161,7 +162,7 @@ class SegmentMemory:
     def directory(self, segment: LogFile) -> Path:
         """Where the headers of a partition's segments lie."""
         parent = Path(segment.path).parent
-        return self.folder / f"{parent.name}-{hashlib.sha256(os.fsencode(parent.absolute())).hexdigest()[:16]}"
+        return self.folder / f"{parent.name}-{hashlib.sha256(os.fsencode(files.absolute(parent))).hexdigest()[:16]}"
 
     def path(self, part: ByteRange) -> Path:
         """Where the headers of a range lie."""
@@ -188,7 +189,7 @@ def _chunks(part: ByteRange, file: pa.RecordBatchFileReader) -> Iterator[Chunk]:
 def _stands(path: str, batch: pa.RecordBatch) -> bool:
     """Whether the last of these batches stands in the segment where it stood."""
     last = {name: batch.column(name)[-1].as_py() for name in ("position", "base_offset", "leader_epoch", "crc", "size")}
-    with open(path, "rb") as opened:
+    with files.opened(path) as opened:
         opened.seek(last["position"])
         content = opened.read(HEADER_BYTES)
         end = opened.seek(0, os.SEEK_END)

@@ -7,6 +7,7 @@ high watermark a follower may have what its leader never kept, and will truncate
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -54,65 +55,139 @@ def choose_replicas(replicas: Sequence[PartitionDir], files: Iterable[LogFile], 
 def compare_replicas(
     tree: Tree, audited: PartitionDir, others: Sequence[PartitionDir], memory: SegmentMemory | None = None
 ) -> list[Problem]:
-    """What each other replica has otherwise than the audited one."""
+    """What each other replica has otherwise than the audited one; both are read side by side."""
     if tree.cleaned.get(audited.key):
         return []  # each broker compacts on its own: what is gone differs
-    reference = _batches(tree, audited, memory)
     found: list[Problem] = []
     for other in others:
-        found += _compare(audited, reference, other, _batches(tree, other, memory))
+        found += _compare(audited, _Batches(tree, audited, memory), other, _Batches(tree, other, memory))
     return found
 
 
-def _batches(tree: Tree, replica: PartitionDir, memory: SegmentMemory | None) -> pd.DataFrame:
-    files = [file for file in tree.files if file.path.rpartition("/")[0] == replica.path]
-    scan = Scan(memory=memory)
-    chunks = [{name: chunk.columns[name] for name in _KEPT} for chunk in scan_segments(files, scan)]
-    frames = [pd.DataFrame(chunk) for chunk in chunks]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=_KEPT, dtype="int64")
+class _Batches:
+    """The batches of a replica in the order of their offsets, as they are read."""
+
+    def __init__(self, tree: Tree, replica: PartitionDir, memory: SegmentMemory | None) -> None:
+        files = [file for file in tree.files if file.path.rpartition("/")[0] == replica.path]
+        self.chunks = scan_segments(files, Scan(memory=memory))
+        self.rows = _NONE
+        self.first = -1
+        self.last = -1
+        """The highest offset so far."""
+        self.is_whole = False
+
+    def more(self) -> None:
+        """Read on."""
+        chunk = next(self.chunks, None)
+        if chunk is None:
+            self.is_whole = True
+            return
+        frame = pd.DataFrame({name: chunk.columns[name] for name in _KEPT})
+        self.first = self.first if self.first >= 0 else int(frame["base_offset"].iloc[0])
+        self.last = max(self.last, int(frame["last_offset"].max()))
+        self.rows = frame if self.rows.empty else pd.concat([self.rows, frame], ignore_index=True)
+
+    def taken(self, upto: int) -> pd.DataFrame:
+        """The rows that begin below an offset; they are not held any more."""
+        below = self.rows["base_offset"] < upto
+        taken, self.rows = self.rows[below], self.rows[~below]
+        return taken
+
+    @property
+    def known_upto(self) -> int:
+        """Below which offset all of its batches are in `rows`, or were taken."""
+        return _END if self.is_whole else self.last + 1
 
 
-def _compare(audited: PartitionDir, ours: pd.DataFrame, other: PartitionDir, theirs: pd.DataFrame) -> Iterator[Problem]:
+_NONE = pd.DataFrame({name: np.zeros(0, np.int64) for name in _KEPT})
+_END = 1 << 62
+
+
+@dataclass(slots=True)
+class _Finding:
+    """Batches of one kind: the first, and how many."""
+
+    offset: int = -1
+    position: int = -1
+    count: int = 0
+
+    def add(self, rows: pd.DataFrame, position: str) -> None:
+        if len(rows) and not self.count:
+            self.offset, self.position = int(rows["base_offset"].iloc[0]), int(rows[position].iloc[0])
+        self.count += len(rows)
+
+
+def _compare(audited: PartitionDir, ours: _Batches, other: PartitionDir, theirs: _Batches) -> Iterator[Problem]:
+    for one in (ours, theirs):
+        one.more()
     start = max(_first(ours, audited), _first(theirs, other))
+    lacks, more, differs = _Finding(), _Finding(), _Finding()
+    held: list[pd.DataFrame] = []
+    while not (ours.is_whole and theirs.is_whole and ours.rows.empty and theirs.rows.empty):
+        upto = min(ours.known_upto, theirs.known_upto)
+        here, there = (one.taken(upto) for one in (ours, theirs))
+        both = here.merge(there, how="outer", on="base_offset", suffixes=("", "_there"), indicator=True)
+        both = both.sort_values("base_offset", kind="stable")
+        last = both["last_offset"].fillna(both["last_offset_there"])
+        both = both[last >= start]
+        paired = both[both["_merge"] == "both"]
+        # A checksum covers all of a batch but its leader epoch.
+        other_bytes = paired["crc"] != paired["crc_there"]
+        other_leader = paired["leader_epoch"] != paired["leader_epoch_there"]
+        differs.add(paired[other_bytes | other_leader], "position_there")
+        alone = both[both["_merge"] != "both"]
+        if len(alone):
+            held.append(alone)
+        # What only one has at its end may be what the other does not reach.
+        behind = min(ours.last, theirs.last)
+        for rows in held:
+            _sort_out(rows[rows["base_offset"] <= behind], lacks, more)
+        held = [rest for rows in held if len(rest := rows[rows["base_offset"] > behind])]
+        for one in sorted((ours, theirs), key=lambda one: one.known_upto):
+            if not one.is_whole:
+                one.more()
+                break
     end = min(_end(ours, audited), _end(theirs, other))
-    high = max(one.log_dir.high_watermarks.get(one.key, 0) for one in (audited, other))
-    here = ours[(ours["last_offset"] >= start) & (ours["base_offset"] < end)]
-    there = theirs[(theirs["last_offset"] >= start) & (theirs["base_offset"] < end)]
-    both = here.merge(there, how="outer", on="base_offset", suffixes=("", "_there"), indicator=True)
-    for side, name, lacks in (("left_only", "replica-lacks", other), ("right_only", "replica-has-more", audited)):
-        rows = both[both["_merge"] == side].sort_values("base_offset")
-        if len(rows):
-            offset = int(rows["base_offset"].iloc[0])
-            holds = audited if lacks is other else other
-            batches = f"{len(rows):,} {'batch' if len(rows) == 1 else 'batches'}"
-            detail = f"{batches} from offset {offset} on, which {holds.path} has"
-            severity = "bad" if offset < high else "info"
-            yield problem(lacks.path, -1, name, detail, severity=severity, offset=offset)
-    other_bytes = both["crc"] != both["crc_there"]
-    # A checksum covers all of a batch but this.
-    other_leader = both["leader_epoch"] != both["leader_epoch_there"]
-    differ = both[(both["_merge"] == "both") & (other_bytes | other_leader)].sort_values("base_offset")
-    if len(differ):
-        offset = int(differ["base_offset"].iloc[0])
-        detail = f"the batch at offset {offset} is another one in {audited.path}" + (
-            f", and {len(differ) - 1} more" if len(differ) > 1 else ""
-        )
-        severity = "bad" if offset < high else "info"
-        position = int(differ["position_there"].iloc[0])
-        yield problem(other.path, position, "replica-differs", detail, severity=severity, offset=offset)
+    for rows in held:
+        _sort_out(rows[rows["base_offset"] < end], lacks, more)
+    yield from _told(audited, other, (lacks, more, differs))
     behind = _end(theirs, other)
     acknowledged = other.log_dir.high_watermarks.get(other.key, 0)
     if behind < acknowledged:
         detail = f"it ends at offset {behind}; its own high watermark is {acknowledged}"
-        last = f"{other.path}/{other.last_segment:020}{FileKind.SEGMENT}"
-        is_newer = other.log_dir.is_running and is_older_than(last, Path(other.log_dir.path) / HIGH_WATERMARKS)
+        last_segment = f"{other.path}/{other.last_segment:020}{FileKind.SEGMENT}"
+        is_newer = other.log_dir.is_running and is_older_than(last_segment, Path(other.log_dir.path) / HIGH_WATERMARKS)
         severity = "info" if is_newer else "bad"
         yield problem(other.path, -1, "replica-lost-tail", detail, severity=severity, offset=behind)
 
 
-def _first(rows: pd.DataFrame, replica: PartitionDir) -> int:
-    return max(int(rows["base_offset"].iloc[0]) if len(rows) else 0, replica.first_segment)
+def _sort_out(rows: pd.DataFrame, lacks: _Finding, more: _Finding) -> None:
+    lacks.add(rows[rows["_merge"] == "left_only"], "position")
+    more.add(rows[rows["_merge"] == "right_only"], "position_there")
 
 
-def _end(rows: pd.DataFrame, replica: PartitionDir) -> int:
-    return max(int(np.max(rows["last_offset"])) + 1 if len(rows) else 0, replica.last_segment)
+def _told(audited: PartitionDir, other: PartitionDir, found: tuple[_Finding, _Finding, _Finding]) -> Iterator[Problem]:
+    high = max(one.log_dir.high_watermarks.get(one.key, 0) for one in (audited, other))
+    lacks, more, differs = found
+    for one, name, lacking, holds in (
+        (lacks, "replica-lacks", other, audited),
+        (more, "replica-has-more", audited, other),
+    ):
+        if one.count:
+            batches = f"{one.count:,} {'batch' if one.count == 1 else 'batches'}"
+            detail = f"{batches} from offset {one.offset} on, which {holds.path} has"
+            severity = "bad" if one.offset < high else "info"
+            yield problem(lacking.path, -1, name, detail, severity=severity, offset=one.offset)
+    if differs.count:
+        detail = f"the batch at offset {differs.offset} is another one in {audited.path}"
+        detail += f", and {differs.count - 1} more" if differs.count > 1 else ""
+        severity = "bad" if differs.offset < high else "info"
+        yield problem(other.path, differs.position, "replica-differs", detail, severity=severity, offset=differs.offset)
+
+
+def _first(batches: _Batches, replica: PartitionDir) -> int:
+    return max(batches.first, replica.first_segment, 0)
+
+
+def _end(batches: _Batches, replica: PartitionDir) -> int:
+    return max(batches.last + 1, replica.last_segment)

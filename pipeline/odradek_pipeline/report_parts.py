@@ -94,6 +94,7 @@ def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     parts = [
         ("Since", time_of(row["since"]) if row["since"] > 0 else row.get("begins", "")),
         ("Blocks", row["blocks"]),
+        ("Cluster", row.get("cluster", "")),
         ("Run", row["run"]),
         ("Follows", f"{number(findings)} findings, in the tables below" if findings > 1 else ""),
     ]

@@ -8,11 +8,11 @@ where an index entry says that a batch begins.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 
+from odradek_pipeline import files
 from odradek_pipeline.chase import BATCHES_PER_CHUNK, Chase
 from odradek_pipeline.headers import (
     COLUMNS,
@@ -53,9 +53,9 @@ _NEVER = (-1, -1)
 """Size and time of no segment."""
 
 
-def following_segments(files: Iterable[LogFile]) -> dict[str, int | None]:
+def following_segments(listed: Iterable[LogFile]) -> dict[str, int | None]:
     """Where the segment behind each one begins; None for the last of its partition."""
-    segments = [file for file in files if file.kind is FileKind.SEGMENT]
+    segments = [file for file in listed if file.kind is FileKind.SEGMENT]
     following: dict[str, int | None] = {file.path: None for file in segments}
     by_directory: dict[str, list[LogFile]] = {}
     for file in segments:
@@ -66,9 +66,9 @@ def following_segments(files: Iterable[LogFile]) -> dict[str, int | None]:
     return following
 
 
-def scan_segments(files: Sequence[LogFile], scan: Scan) -> Iterator[Chunk]:
+def scan_segments(listed: Sequence[LogFile], scan: Scan) -> Iterator[Chunk]:
     """The headers of every segment."""
-    parts = plan_ranges(files, range_bytes=0)
+    parts = plan_ranges(listed, range_bytes=0)
     done, total = 0, sum(part.size for part in parts)
     for part in parts:
         for chunk in scan_range(part, scan):
@@ -89,19 +89,17 @@ def scan_range(part: ByteRange, scan: Scan) -> Iterator[Chunk]:
         yield from _checked(known, part, scan)
         return
     file = part.file
+    start = part.start if recalled is None else recalled.upto
     try:
-        with open(file.path, "rb") as opened:
-            size = opened.seek(0, 2)
-            if size == 0:
+        with files.mapped_segment(file.path, file.size, start, part.end) as segment:
+            if segment is None:
+                yield from _checked(known, part, scan)
                 return
-            with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                mapped.madvise(mmap.MADV_SEQUENTIAL)
-                end = size if part.end < 0 else min(part.end, size)
-                chase = Chase(part, mapped, end, scan)
-                if recalled is not None:
-                    chase.position = min(recalled.upto, end)
-                    scan.bytes_remembered += chase.position - part.start
-                yield from _read(chase, part, scan, known)
+            chase = Chase(part, segment, scan)
+            if recalled is not None:
+                chase.position = min(start, chase.end)
+                scan.bytes_remembered += chase.position - part.start
+            yield from _read(chase, part, scan, known)
     except FileNotFoundError as error:
         scan.note(file, 0, "vanished", f"{error.strerror}: deleted since the directory was read", severity="info")
     except (OSError, ValueError) as error:
@@ -143,11 +141,11 @@ def _checked(chunks: Sequence[Chunk], part: ByteRange, scan: Scan) -> Iterator[C
 # ---------------------------------------------------------------------- planning
 
 
-def plan_ranges(files: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES) -> list[ByteRange]:
+def plan_ranges(listed: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES) -> list[ByteRange]:
     """Segments as ranges of about `range_bytes`, cut where the sparse index says a batch begins; 0 cuts none."""
     ranges: list[ByteRange] = []
-    following = following_segments(files)
-    for file in files:
+    following = following_segments(listed)
+    for file in listed:
         if file.kind is FileKind.SEGMENT and file.size:
             after = following[file.path]
             log_dir = read_log_dir(str(Path(file.path).parent.parent))
@@ -166,7 +164,7 @@ def _cuts(file: LogFile, range_bytes: int) -> list[int]:
     cuts: list[int] = []
     wanted = range_bytes
     try:
-        with open(file.path, "rb") as opened:
+        with files.opened(file.path) as opened:
             for _, position in index_entries(file.path):
                 if position < wanted or file.size - position < range_bytes // 2:
                     continue

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odradek.records.batch import DELETE_HORIZON, LOG_APPEND_TIME, NO_TIMESTAMP
+from odradek_pipeline import files
 from odradek_pipeline.headers import CONTROL, TRANSACTIONAL
 from odradek_pipeline.layout import problem
 from odradek_pipeline.log_dirs import epochs_of
@@ -180,7 +181,7 @@ class BesideSegment:
 def _raw_times(segment_path: str) -> NDArray[np.int64]:
     """The entries of the index by time, as pairs of time and relative offset, without the zeros behind them."""
     try:
-        content = Path(segment_path).with_suffix(".timeindex").read_bytes()
+        content = files.read_bytes(Path(segment_path).with_suffix(".timeindex"))
     except OSError:
         content = b""
     entries = np.frombuffer(content[: len(content) // TIME_INDEX.itemsize * TIME_INDEX.itemsize], TIME_INDEX)
@@ -192,7 +193,7 @@ def _raw_times(segment_path: str) -> NDArray[np.int64]:
 def _raw_index(segment_path: str) -> NDArray[np.int64]:
     """The entries of the sparse index, without the zeros that it is allocated with."""
     try:
-        content = Path(segment_path).with_suffix(".index").read_bytes()
+        content = files.read_bytes(Path(segment_path).with_suffix(".index"))
     except OSError:
         content = b""
     pairs = np.frombuffer(content[: len(content) // 8 * 8], ">i4").reshape(-1, 2).astype(np.int64)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from odradek_pipeline.files import registered
+
 __all__ = ["connector_jars", "spark_session"]
 
 _LOG4J = """\
@@ -101,6 +103,15 @@ compiling what then ran for seconds, and some into collecting garbage beside it 
 workers do is theirs to say."""
 
 
+def _is_chosen(key: str) -> bool:
+    """Whether the user's own configuration of Spark says something of a key."""
+    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")
+    said = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    with contextlib.suppress(OSError):
+        said += Path(folder, "spark-defaults.conf").read_text(errors="replace")
+    return re.search(rf"(?m)(^|\s){re.escape(key)}[\s=:]", said) is not None
+
+
 def _collector(name: str) -> str:
     """The choice of a garbage collector, unless the user has made one: a JVM with two does not start."""
     chosen = any(_COLLECTOR.search(os.environ.get(variable, "")) for variable in _OPTIONS_OF_ALL)
@@ -115,17 +126,18 @@ def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, st
     log4j = folder / "log4j2.properties"
     log4j.write_text(_LOG4J)
     settings = {
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
+    settings |= {f"spark.executorEnv.{name}": value for name, value in registered().items()}
     jvm = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
     if small:
         jvm += _collector("Serial") + _FIRST_COMPILER
         settings |= {
+            "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",  # it plans anew behind every shuffle; there is nothing to gain
             "spark.driver.memory": "512m",
@@ -133,6 +145,8 @@ def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, st
     elif local:
         jvm += _collector("Parallel") + _FIRST_COMPILER
     if local:
+        if not _is_chosen("spark.ui.enabled"):  # else it would listen for as long as a command runs
+            settings["spark.ui.enabled"] = "false"
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings.setdefault("spark.sql.shuffle.partitions", str(max(2, os.cpu_count() or 2)))
     settings["spark.driver.extraJavaOptions"] = jvm

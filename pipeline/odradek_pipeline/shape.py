@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.metadata.image import PartitionImage
+from odradek_pipeline import files
 from odradek_pipeline.cluster import Cluster
 from odradek_pipeline.layout import CLUSTER_METADATA, TRANSACTION_STATE, FileKind, Problem, problem
 from odradek_pipeline.log_dirs import (
@@ -58,7 +59,7 @@ _RUNNING = "its broker was not stopped"
 
 def _has_store(log_dir: LogDir) -> bool:
     """Whether the broker has segments in a store: what is there, it notes in a topic of its own."""
-    return any(Path(log_dir.path).glob(f"{REMOTE_LOG_METADATA}-*"))
+    return any(name.startswith(f"{REMOTE_LOG_METADATA}-") for name in files.names(log_dir.path))
 
 
 def _missing_beginning(one: PartitionDir, *, may_be_tiered: bool) -> Iterator[dict[str, Any]]:
@@ -204,7 +205,7 @@ def _without_epochs(one: PartitionDir, last: int, around: Surroundings) -> Itera
     path = Path(one.path) / EPOCHS
     others = any(other.epochs for other in around.replicas if other.log_dir is one.log_dir)
     try:
-        content = path.read_text().split()
+        content = files.read_text(path).split()
     except FileNotFoundError:
         content = []
     except (OSError, ValueError):
@@ -216,7 +217,7 @@ def _without_epochs(one: PartitionDir, last: int, around: Surroundings) -> Itera
 
 def _snapshots(one: PartitionDir, end: int) -> Iterator[Problem]:
     """A snapshot of producers is named after where the log ended when it was written."""
-    for path in sorted(Path(one.path).glob("*.snapshot")):
+    for path in (Path(one.path) / name for name in files.names(one.path) if name.endswith(".snapshot")):
         if path.stem.isdigit() and int(path.stem) > end:
             detail = f"it was written when the log ended at offset {int(path.stem)}; now it ends at {end}"
             yield problem(path, 0, "bad-snapshot", detail)

@@ -13,6 +13,7 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from odradek_pipeline import files
 from odradek_pipeline.layout import FileKind, LogFile, Problem, problem
 from odradek_pipeline.log_dirs import read_log_dir
 
@@ -58,7 +59,7 @@ class Sidecar:
 def read_sidecar(file: LogFile) -> Sidecar:
     """Read and check one file."""
     try:
-        content = Path(file.path).read_bytes()
+        content = files.read_bytes(file.path)
     except FileNotFoundError as error:
         gone = problem(
             file.path, 0, "vanished", f"{error.strerror}: deleted since the directory was read", severity="info"
@@ -96,7 +97,7 @@ def _index(file: LogFile, content: bytes) -> Sidecar:
     for name in ("offset", "position"):
         _check_order(file, entries[name], INDEX.itemsize, name, problems)
     try:
-        segment_bytes = Path(file.path).with_suffix(".log").stat().st_size
+        segment_bytes = files.stat(Path(file.path).with_suffix(".log")).size
     except OSError:
         problems.append(problem(file.path, 0, "no-segment", "an index without its segment"))
     else:
@@ -173,7 +174,8 @@ def _snapshot(file: LogFile, content: bytes) -> Sidecar:
     entries, cut = _fixed(file, rest, PRODUCER)
     problems += cut
     if count != len(entries):
-        problems.append(problem(file.path, 6, "broken", f"{count} producers announced, {len(entries)} there"))
+        detail = f"{count} producers announced, {len(entries)} there"
+        problems.append(problem(file.path, 6, "broken", detail, severity=severity))
     return Sidecar(file, entries, problems)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from odradek.cli.usage import UsageError
+from odradek_pipeline import files
 from odradek_pipeline.headers import DELETE_HORIZON, HEADER, HEADER_BYTES
 from odradek_pipeline.layout import CLUSTER_METADATA, TRANSACTION_STATE, FileKind, LogFile, Tree
 from odradek_pipeline.sidecars import read_sidecar
@@ -72,7 +73,7 @@ def newest_of(segment: LogFile) -> int | None:
     """
     path = Path(segment.path).with_suffix(FileKind.TIME_INDEX)
     try:
-        size = path.stat().st_size
+        size = files.stat(path).size
     except OSError:
         return None
     found = read_sidecar(
@@ -107,7 +108,7 @@ def _start(segments: list[LogFile], since: int) -> int:
 def first_of(segment: LogFile) -> int | None:
     """The oldest timestamp of a segment's first batch; None where there is none to be read."""
     try:
-        with open(segment.path, "rb") as file:
+        with files.opened(segment.path) as file:
             content = file.read(HEADER_BYTES)
     except OSError:
         return None

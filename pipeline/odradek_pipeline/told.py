@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from odradek_pipeline.result import Result
     from odradek_pipeline.summary import ScanSummary
 
-__all__ = ["BAD", "at", "finish", "print_incidents", "print_scan", "problem_lines"]
+__all__ = ["BAD", "Alerts", "at", "finish", "print_incidents", "print_scan", "problem_lines"]
 
 BAD = 1
 SHOWN_MAX = 20
@@ -78,12 +80,13 @@ def print_scan(summary: ScanSummary) -> None:
         console.print("no problems")
 
 
-def print_incidents(incidents: pd.DataFrame) -> None:
-    """What is wrong, what it blocks, what to run."""
+def print_incidents(incidents: pd.DataFrame, *, named: bool = False) -> None:
+    """What is wrong, what it blocks, what the cluster says of it, what to run; `named` with what `audit ack` takes."""
     for row in incidents.head(SHOWN_MAX).to_dict("records"):
         since = f" (since {at(row['since'])})" if row["since"] > 0 else ""
-        print(f"{row['incident']}: {row['what']}{since}")
-        for name in ("blocks", "run"):
+        name = f"{row['id']} {row['severity']} " if named else ""
+        print(f"{name}{row['incident']}: {row['what']}{since}")
+        for name in ("blocks", "cluster", "run"):
             if row[name]:
                 print(f"  {name}: {row[name]}")
         findings = row["anomalies"] + row["problems"]
@@ -119,14 +122,61 @@ def _said(found: Problem) -> str:
     return f"{found.problem} {where}: {found.detail}"
 
 
-def finish(result: Result, out: Path, *, told: str = "") -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class Alerts:
+    """How an audit of logs ends that is repeated; times in milliseconds."""
+
+    at_ms: int
+    state: Path | None = None
+    only_new: bool = False
+    by_severity: bool = False
+    as_json: bool = False
+    is_all: bool = True
+    """All of the logs was looked at."""
+
+    def finish(self, result: Result, out: Path, *, told: str = "") -> NoReturn:
+        """Note what was seen, write it for programs that send alerts, and end."""
+        from odradek_pipeline.nightly import alerts_of, counting, exit_code, metrics_of, noted
+        from odradek_pipeline.result import write_result
+
+        if self.state is not None:
+            clock = int(result.facts.get("newest_ms", -1))
+            noted(result, self.state, at_ms=self.at_ms, clock_ms=clock, is_all=self.is_all)
+        code = exit_code(result, only_new=self.only_new)
+        code = code if self.by_severity else min(code, BAD)
+        write_result(result, out)
+        alerts = alerts_of(result, only_new=self.only_new, code=code)
+        (out / "alerts.json").write_text(json.dumps(alerts, indent=2, default=str) + "\n")
+        (out / "audit.prom").write_text(metrics_of(result, at_ms=self.at_ms, code=code))
+        if self.as_json:
+            print(json.dumps(alerts, indent=2, default=str))
+            raise SystemExit(code)
+        assert result.incidents is not None
+        shown = {row["id"] for row in counting(result, only_new=self.only_new)}
+        over = result.incidents["severity"] == "info"
+        print_incidents(result.incidents[result.incidents["id"].isin(shown) | over], named=self.state is not None)
+        left_out = len(result.incidents) - len(shown) - int(over.sum())
+        if left_out:
+            print(f"{left_out} more that are acknowledged or known are in {told.rstrip('/') or out}/incidents.parquet.")
+        tell(result, out, told=told)
+        raise SystemExit(code)
+
+
+def finish(result: Result, out: Path) -> NoReturn:
     """Write the tables, say what was found, and end with the exit code."""
     from odradek_pipeline.result import write_result
-    from odradek_pipeline.wording import counted
 
     write_result(result, out)
     if result.incidents is not None:
         print_incidents(result.incidents)
+    tell(result, out)
+    raise SystemExit(BAD if result.is_bad else 0)
+
+
+def tell(result: Result, out: Path, *, told: str = "") -> None:
+    """Say what was found; `told` is where the tables are in the end."""
+    from odradek_pipeline.wording import counted
+
     for name, severities in sorted(result.counts().items()):
         print(f"{name}: " + ", ".join(f"{count} {severity}" for severity, count in severities.items()))
     for row in result.anomalies.head(SHOWN_MAX).to_dict("records"):
@@ -145,4 +195,3 @@ def finish(result: Result, out: Path, *, told: str = "") -> NoReturn:
         f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {counted(result.files, 'file')}, {result.bytes:,} bytes, "
         f"{result.seconds:.1f} s; {told.rstrip('/') or out}/summary.json"
     )
-    raise SystemExit(BAD if result.is_bad else 0)

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+from crc32c import crc32c
+
 from odradek.core.internal_topics import partition_for
+from odradek.records.batch import batches
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_key, encode_value
@@ -15,6 +19,7 @@ from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from odradek_pipeline.payload import STATES
 from odradek_pipeline.proof import ABORT_MS, MAX_TIMEOUT_MS
+from odradek_pipeline.sidecars import INDEX, PRODUCER, TIME_INDEX
 
 __all__ = ["DESTROYS", "ORDERS", "Copy", "History", "grown_old", "hung", "whole"]
 
@@ -143,6 +148,10 @@ class Copy:
     torn: Mapping[str, int] = field(default_factory=dict)
     checkpoint: Mapping[str, int] = field(default_factory=dict)
     """The high watermarks that were copied, in batches."""
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """Of each log how many batches it had when the files beside its segments were copied; none are there without."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many bytes are missing at the end of each file beside the last segment."""
 
     def write(self, history: History, directory: Path, *, closed: bool = False) -> Path:
         """The directory; its checkpoint is newer than its segments."""
@@ -165,15 +174,71 @@ class Copy:
                 path = folder / f"{base:020}.log"
                 path.write_bytes(content)
                 os.utime(path, (1, 1))
+            if partition in self.beside:
+                self.write_beside(log[: self.beside[partition]], folder, self.left_out.get(partition, 0))
         marks = {name: history.logs[name][count - 1].following for name, count in self.checkpoint.items() if count}
         rows = [f"{' '.join(name.rsplit('-', 1))} {offset}" for name, offset in marks.items()]
         (directory / HIGH_WATERMARKS).write_text("\n".join(["0", str(len(rows)), *rows]) + "\n")
         return directory
 
+    def write_beside(self, log: list[Written], folder: Path, left_out: int) -> None:
+        """Indexes and snapshots as they were at another time than the segments."""
+        parts = [log[at : at + BATCHES_PER_SEGMENT] for at in range(0, len(log), BATCHES_PER_SEGMENT)] or [[]]
+        for at, part in enumerate(parts):
+            base = parts[at - 1][-1].following if at else 0
+            is_last = part is parts[-1]
+            files = {".index": _index(part, base), ".timeindex": _times(part, base)}
+            if base:
+                files[".snapshot"] = _snapshot([one for before in parts[:at] for one in before])
+            for suffix, content in files.items():
+                kept = content[: max(0, len(content) - left_out)] if is_last else content
+                (folder / f"{base:020}{suffix}").write_bytes(kept)
+
+
+def _index(part: list[Written], base: int) -> bytes:
+    """An entry for each batch but the first: its last offset, and where it begins."""
+    position, entries = 0, []
+    for one in part:
+        if position:
+            entries.append((one.following - 1 - base, position))
+        position += len(one.content)
+    return np.array(entries, INDEX).tobytes()
+
+
+def _times(part: list[Written], base: int) -> bytes:
+    """An entry where there is a newer time than before."""
+    newest, entries = -1, []
+    for one in part:
+        (batch,) = batches(memoryview(one.content))
+        if batch.max_timestamp > newest:
+            newest = batch.max_timestamp
+            entries.append((newest, one.following - 1 - base))
+    return np.array(entries, TIME_INDEX).tobytes()
+
+
+def _snapshot(before: list[Written]) -> bytes:
+    """What the broker knew of each producer then."""
+    known: dict[int, tuple[int, ...]] = {}
+    for one in before:
+        (batch,) = batches(memoryview(one.content))
+        who = batch.producer_id
+        if who < 0:
+            continue
+        if batch.is_control:
+            known[who] = (who, batch.producer_epoch, -1, -1, 0, batch.max_timestamp, 0, -1)
+            continue
+        first = known[who][7] if who in known and known[who][7] >= 0 else batch.base_offset
+        last = (batch.base_sequence, one.following - 1, 0, batch.max_timestamp)
+        known[who] = (who, batch.producer_epoch, *last, 0 if who in known else -1, first)
+    entries = np.array(list(known.values()), PRODUCER) if known else np.zeros(0, PRODUCER)
+    body: bytes = len(entries).to_bytes(4) + entries.tobytes()
+    return (1).to_bytes(2) + crc32c(body).to_bytes(4) + body
+
 
 def whole(history: History) -> Copy:
     """All of it."""
-    return Copy({name: len(log) for name, log in history.logs.items()})
+    every = {name: len(log) for name, log in history.logs.items()}
+    return Copy(every, beside=every)
 
 
 def hung() -> History:

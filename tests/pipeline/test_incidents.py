@@ -12,7 +12,9 @@ from tests.pipeline.corpus.faults import FAULTS, Fault
 from tests.pipeline.corpus.faults_held_out import HELD_OUT
 from tests.pipeline.planting import close
 
+from odradek.records.record import Record, build_batch
 from odradek_pipeline.coordinators import Coordinators
+from odradek_pipeline.evidence import batches_around
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.payload import TransactionRecord
 
@@ -174,3 +176,94 @@ def test_segments_may_be_in_a_store(tmp_path: Path) -> None:
     gone = audited(root).incidents
     assert gone is not None
     assert {"missing-segment"} == set(gone["incident"])
+
+
+def test_one_number_that_is_too_high_is_one_finding_with_what_follows(tmp_path: Path) -> None:
+    """All batches behind it look repeated: 132 findings of one batch."""
+    (tmp_path / "t-0").mkdir()
+    numbers = [*range(10), 5_000, *range(11, 143)]
+    content = [
+        build_batch(
+            [Record(value=b"x", timestamp=1)], base_offset=at, producer_id=7, producer_epoch=0, base_sequence=number
+        )
+        for at, number in enumerate(numbers)
+    ]
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(content))
+    result = audit_logs([tmp_path])
+    bad = result.anomalies[result.anomalies["severity"] == "bad"]
+    assert ["seq-duplicate", "seq-gap"] == sorted(bad["anomaly"])
+    assert "and 131 more behind it, up to offset 142" in bad[bad["anomaly"] == "seq-duplicate"]["detail"].iloc[0]
+    assert result.incidents is not None
+    assert 1 == len(result.incidents)
+
+
+def test_what_befell_a_partition_is_one_incident_for_all_its_producers(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    content, at = [], 0
+    for number in (0, 1, 3, 4):  # batch 2 of each is not there, and the offsets are as if it had never been
+        for producer in range(21):
+            batch = build_batch(
+                [Record(value=b"x", timestamp=1)],
+                base_offset=at,
+                producer_id=producer,
+                producer_epoch=0,
+                base_sequence=number,
+            )
+            content.append(batch)
+            at += 1
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(content))
+    result = audit_logs([tmp_path])
+    assert result.incidents is not None
+    (row,) = result.incidents.to_dict("records")
+    assert ("seq-gap", 21) == (row["incident"], row["anomalies"])
+    assert "so of 20 more producers of this partition (producer 1, producer 2, producer 3, …)" in row["what"]
+    assert {0} == set(result.anomalies["incident"])
+
+
+def test_what_befell_a_directory_is_one_incident_for_its_partitions(tmp_path: Path) -> None:
+    """The disk that the partitions of a broker were linked to is gone."""
+    for number in range(5):
+        (tmp_path / f"t-{number}").mkdir()
+        (tmp_path / f"t-{number}" / f"{0:020}.log").write_bytes(build_batch([Record(value=b"x", timestamp=1)]))
+    assert not audit_logs([tmp_path]).is_bad
+    for number in range(1, 5):
+        shutil.rmtree(tmp_path / f"t-{number}")
+        (tmp_path / f"t-{number}").symlink_to(tmp_path / "gone")
+    result = audit_logs([tmp_path])
+    assert result.incidents is not None
+    (row,) = result.incidents.to_dict("records")
+    assert ("leads-nowhere", 4) == (row["incident"], row["problems"])
+    assert "so of 3 more partitions of this directory (t-2, t-3, t-4)" in row["what"]
+    assert {0, 1, 2, 3} == set(result.incident_of) - {
+        at for at, one in enumerate(result.problems) if one.severity != "bad"
+    }
+
+
+def test_a_report_shows_no_batches_that_came_behind_what_was_read(tmp_path: Path) -> None:
+    """The directory is a live one: more is appended before the report is written."""
+    (tmp_path / "t-0").mkdir()
+    segment = tmp_path / "t-0" / f"{0:020}.log"
+
+    def batch(offset: int, number: int) -> bytes:
+        record = Record(value=b"x", timestamp=1)
+        return build_batch([record], base_offset=offset, producer_id=7, producer_epoch=0, base_sequence=number)
+
+    segment.write_bytes(b"".join(batch(at, number) for at, number in enumerate((0, 1, 9))))
+    result = audit_logs([tmp_path])
+    assert result.incidents is not None
+    (row,) = result.incidents.to_dict("records")
+    assert 2 == row["upto"]
+    with segment.open("ab") as file:
+        file.write(batch(3, 10))
+    assert [0, 1, 2] == batches_around(row)["base_offset"].tolist()
+
+
+def test_nothing_is_said_to_be_missing_before_offset_0(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    batch = build_batch([Record(value=b"x", timestamp=1)], producer_id=7, producer_epoch=0, base_sequence=3)
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(batch)
+    result = audit_logs([tmp_path])
+    assert result.incidents is not None
+    (row,) = result.incidents.to_dict("records")
+    assert row["what"].startswith("The first batch of t-0, of producer 7, does not begin with sequence 0: ")
+    assert "before offset" not in row["what"]

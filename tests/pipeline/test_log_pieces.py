@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pipeline.planting import drop, is_data, is_marker, repeat
 
+from odradek_pipeline.allowed import Explained
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import decision_frame
 from odradek_pipeline.headers import CONTROL, TRANSACTIONAL, Scan
@@ -182,7 +183,7 @@ def test_large_producers_are_checked_as_small_ones(recorded: Callable[[str], Pat
     directories = {(file.topic, file.partition): str(Path(file.path).parent) for file in tree.of(FileKind.SEGMENT)}
     found = []
     for rows_max in (8, 1_000_000):
-        checks = Checks(beside, directories, rows_max)
+        checks = Checks(beside, Explained({}, {}), directories, rows_max)
         told = pd.concat([batch.to_pandas() for batch in checks(iter(table.to_batches(5)))], ignore_index=True)
         found.append(sorted(told.to_dict("records"), key=repr))
     small, whole = ([row for row in rows if row["kind"] != "problem"] for rows in found)

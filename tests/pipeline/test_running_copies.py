@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import NIGHTLY, examples
 from tests.pipeline.corpus.__main__ import unpack
+from tests.pipeline.record_running import RUNNING, alarms, unpacked
 from tests.pipeline.running_copies import DESTROYS, ORDERS, Copy, History, grown_old, hung, whole
 
 from odradek.records.batch import batches
@@ -56,7 +57,10 @@ def histories(draw: st.DrawFn) -> History:
 def copies(draw: st.DrawFn, history: History) -> Copy:
     kept = {name: draw(st.integers(0, len(log))) for name, log in history.logs.items()}
     torn = {name: draw(st.sampled_from((0, 1, 40, 70))) for name in history.logs}
-    return Copy(kept, torn, {name: draw(st.integers(0, len(log))) for name, log in history.logs.items()})
+    checkpoint = {name: draw(st.integers(0, len(log))) for name, log in history.logs.items()}
+    beside = {name: draw(st.integers(0, len(log))) for name, log in history.logs.items()}
+    left_out = {name: draw(st.integers(0, 60)) for name in history.logs}
+    return Copy(kept, torn, checkpoint, beside, left_out)
 
 
 @examples(40)
@@ -68,6 +72,22 @@ def test_a_copy_of_a_running_broker_is_never_bad(data: st.DataObject) -> None:
         result = audit_logs([copy.write(history, Path(folder) / "data")])
     assert [] == bad(result)
     assert [] == destructive(result)
+
+
+def test_the_files_beside_a_whole_history_are_clean(tmp_path: Path) -> None:
+    """What is cut in the copies is right where nothing is cut: else nothing would follow from the cuts."""
+    history = History()
+    for number in range(6):
+        history.transaction(NAMES[number % 3], number % ORDERS)
+    directory = whole(history).write(history, tmp_path / "data", closed=True)
+    assert 6 <= len(list(directory.rglob("*.snapshot")))
+    result = audit_logs([directory])
+    assert [] == result.problems
+    assert [] == bad(result)
+    for path in directory.glob("orders-0/*.index"):
+        if content := path.read_bytes():
+            path.write_bytes(content[:-8] + (1 << 20).to_bytes(4) + content[-4:])
+    assert "bad-index" in {one.problem for one in audit_logs([directory]).problems}
 
 
 def test_what_hangs_is_told_of_a_closed_directory_at_once(tmp_path: Path) -> None:
@@ -110,6 +130,12 @@ def test_consumers_stop_at_the_first_open_transaction(tmp_path: Path) -> None:
     (row,) = result.incidents.to_dict("records")
     assert ("hanging-transaction", 3) == (row["incident"], row["offset"])
     assert "stop at offset 3, once another open transaction that holds them at 2 has ended" in row["blocks"]
+
+
+@pytest.mark.parametrize("archive", sorted(RUNNING.glob("*.tar.gz")), ids=lambda path: path.stem)
+def test_a_recorded_copy_of_a_real_broker_is_no_alarm(tmp_path: Path, archive: Path) -> None:
+    """Copied under load, while segments rolled and the cleaner ran: `python -m tests.pipeline.record_running`."""
+    assert [] == alarms(unpacked(archive, tmp_path))
 
 
 def cuts(root: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:

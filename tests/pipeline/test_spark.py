@@ -71,6 +71,36 @@ def test_it_finds_what_one_process_finds(spark: SparkSession, recorded: Recorded
     assert (tmp_path / "out" / "summary.json").exists()
 
 
+def test_what_compaction_explains_is_a_row_for_each_kind_of_a_partition(spark: SparkSession, tmp_path: Path) -> None:
+    """A compacted log has a gap before each of its batches: workers count them, and the driver gets one row."""
+    for number in range(2):
+        partition = tmp_path / "data" / f"t-{number}"
+        partition.mkdir(parents=True)
+        batches = [
+            build_batch(
+                [Record(value=b"x", timestamp=1)],
+                base_offset=at,
+                producer_id=1 + at % 3,
+                producer_epoch=0,
+                base_sequence=at // 3,
+            )
+            for at in range(4_000)
+            if at % 2 or at >= 3_988
+        ]
+        (partition / f"{0:020}.log").write_bytes(b"".join(batches))
+    (tmp_path / "data" / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 3990\nt 1 3990\n")
+    here = audit_logs([tmp_path / "data"])
+    spread = audit_logs_on_spark(spark, [tmp_path / "data"], tmp_path / "out")
+    assert found(here) == found(spread)
+    assert not spread.is_bad
+    rows = spread.anomalies.sort_values(["partition", "anomaly"])
+    assert ["seq-first-not-zero", "seq-gap"] * 2 == rows["anomaly"].tolist()
+    assert {"allowed"} == set(rows["severity"])
+    assert rows["detail"].iloc[1].endswith("more like it in the partition")
+    (tmp_path / "data" / "cleaner-offset-checkpoint").unlink()
+    assert audit_logs_on_spark(spark, [tmp_path / "data"], tmp_path / "bad").is_bad
+
+
 def test_an_undamaged_log(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
     result = audit_logs_on_spark(spark, [recorded("tv2")], tmp_path / "out")
     assert [] == found(result)

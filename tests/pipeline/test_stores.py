@@ -1,21 +1,34 @@
-"""Log directories in an object store: an S3 server on loopback, and what a copy of it fetches again."""
+"""Log directories in an object store, an S3 server on loopback: what is read of it, and what is said when it fails."""
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
+import tempfile
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from bench.audit_scale.logs import Plan, make_logs
 from moto.server import ThreadedMotoServer
 from tests.pipeline.test_wrong_calls import called, exit_code
 
 from odradek.cli.usage import UsageError
+from odradek_pipeline import files
+from odradek_pipeline.files import PATIENCE_VARIABLE, StoreError, is_far, path_of, place_of, read_bytes
 from odradek_pipeline.jobs.audit_logs import audit_logs
-from odradek_pipeline.stores import fetched, is_far, placed
+from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+from odradek_pipeline.result import Result
+from odradek_pipeline.stores import placed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Recorded = Callable[[str], Path]
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
@@ -90,34 +103,207 @@ def test_an_audit_of_a_bucket_says_what_one_of_its_files_does(store: Store, reco
         assert 0 == exit_code("scan", store.uri("backup/broker-1/orders-0"))
 
 
-def test_a_copy_that_is_kept_fetches_only_what_is_new(store: Store, recorded: Recorded, tmp_path: Path) -> None:
+def plain(result: Result) -> list[tuple[object, ...]]:
+    names = ["anomaly", "severity", "topic", "partition", "offset", "end_offset", "producer_id", "detail"]
+    return sorted(result.anomalies[names].itertuples(index=False, name=None))
+
+
+def test_only_ranges_are_fetched_and_nothing_is_kept(
+    store: Store, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = recorded("tv2")
     store.put(directory, "backup/broker-1")
-    place, stage = store.uri("backup/broker-1"), tmp_path / "stage"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    asked: list[tuple[int, int]] = []
+    fetch = files.fetched_range
 
-    def copied() -> dict[str, int]:
-        with fetched([place], stage=stage) as (here,):
-            return {str(path.relative_to(here)): path.stat().st_ino for path in here.rglob("*") if path.is_file()}
+    def counted(far: Any, start: int, count: int) -> bytes:
+        asked.append((start, count))
+        return fetch(far, start, count)
 
-    first = copied()
-    assert {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()} == first.keys()
-    assert first == copied()
-    store.write("backup/broker-1/meta.properties", b"cluster.id=another\nnode.id=1\nversion=1\n")
-    store.system.delete_file("backup/broker-1/plain-0/00000000000000000000.log")
-    second = copied()
-    assert {"plain-0/00000000000000000000.log"} == first.keys() - second.keys()
-    assert ["meta.properties"] == [name for name, inode in second.items() if first[name] != inode]
-    with fetched([place], ["orders"], stage=stage) as (here,):
-        partitions = {path.name.rpartition("-")[0] for path in here.iterdir() if path.is_dir()}
-    assert {"orders", "__cluster_metadata"} >= partitions > set()
+    monkeypatch.setattr(files, "fetched_range", counted)
+    monkeypatch.setattr(files, "WINDOW_BYTES", 4096)
+    here, there = audit_logs([directory]), audit_logs([path_of(store.uri("backup/broker-1"))])
+    assert plain(here) == plain(there)
+    assert (here.bytes, here.facts["batches"]) == (there.bytes, there.facts["batches"])
+    assert len(asked) > there.bytes // 8192, "each range is a window of a segment"
+    assert max(count for _, count in asked) <= max(files.BUFFER_BYTES, 4096)
+    assert [] == list(scratch.rglob("*"))
 
 
-def test_a_copy_without_a_folder_leaves_nothing(store: Store, recorded: Recorded) -> None:
-    store.put(recorded("idle"), "backup/idle")
-    with fetched([store.uri("backup/idle"), "/else"]) as (here, there):
-        assert any(here.rglob("*.log"))
-        assert Path("/else") == there
-    assert not here.exists()
+def test_a_range_holds_no_more_than_is_looked_at(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment as large as a store has them is gone through window by window."""
+    make_logs(tmp_path / "logs", Plan(40 << 20, segment_bytes=16 << 20))
+    store.put(tmp_path / "logs", "backup/large")
+    monkeypatch.setattr(files, "WINDOW_BYTES", 256 << 10)
+    monkeypatch.setattr(files, "STRIDE_BYTES", 1 << 20)
+    held: list[int] = []
+    free = files.Segment.free
+
+    def noted(segment: files.Segment, upto: int) -> None:
+        if segment.far is not None:
+            held.append(segment.loaded - segment.freed)
+        free(segment, upto)
+
+    monkeypatch.setattr(files.Segment, "free", noted)
+    here, there = audit_logs([tmp_path / "logs"]), audit_logs([path_of(store.uri("backup/large"))])
+    assert plain(here) == plain(there)
+    assert here.facts["batches"] == there.facts["batches"]
+    assert max(held) < 2 << 20
+
+
+def test_workers_of_spark_read_the_store_themselves(store: Store, recorded: Recorded, spark: SparkSession) -> None:
+    directory = recorded("hang")
+    store.put(directory, "backup/broker-1")
+    here = audit_logs([directory])
+    there = audit_logs_on_spark(spark, [path_of(store.uri("backup/broker-1"))], Path("out"), range_bytes=64 << 10)
+    assert plain(here) == plain(there)
+    assert here.is_bad
+    assert there.incidents is not None
+    assert there.incidents["path"].str.startswith("s3://backup/broker-1/orders-0/").all()
+
+
+def test_a_repeated_audit_reads_what_is_new(store: Store, tmp_path: Path) -> None:
+    make_logs(tmp_path / "logs", Plan(8 << 20, segment_bytes=1 << 20, transactional_partitions=0))
+    store.put(tmp_path / "logs", "backup/again")
+    place = path_of(store.uri("backup/again"))
+    first = audit_logs([place], state=tmp_path / "state")
+    second = audit_logs([place], state=tmp_path / "state")
+    assert first.facts["bytes_remembered"] == 0 < first.bytes
+    assert second.bytes == 0
+    assert first.bytes == second.facts["bytes_remembered"]
+
+
+class Between:
+    """A proxy in front of the store, which answers by itself what it is told to."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.refuses: dict[str, tuple[int, str, int]] = {}
+        """By the end of a path: the status, the code, and how often."""
+        self.refused = 0
+        between = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                between.answer(self)
+
+            do_HEAD = do_GET  # noqa: N815
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        path = handler.path.partition("?")[0]
+        for end, (status, code, left) in list(self.refuses.items()):
+            if path.endswith(end) and left:
+                self.refuses[end] = status, code, left - 1
+                self.refused += 1
+                body = f"<Error><Code>{code}</Code><Message>told to</Message></Error>".encode()
+                self.send(handler, status, {"Content-Type": "application/xml"}, body)
+                return
+        connection = http.client.HTTPConnection(self.endpoint, timeout=30)
+        connection.request(handler.command, handler.path, headers=dict(handler.headers.items()))
+        said = connection.getresponse()
+        kept = {
+            name: value for name, value in said.getheaders() if name.lower() not in ("connection", "transfer-encoding")
+        }
+        self.send(handler, said.status, kept, said.read())
+        connection.close()
+
+    @staticmethod
+    def send(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:
+        handler.send_response(status)
+        for name, value in headers.items():
+            if name.lower() != "content-length" or handler.command == "HEAD":
+                handler.send_header(name, value)
+        if handler.command != "HEAD":
+            handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        if handler.command != "HEAD":
+            handler.wfile.write(body)
+
+    def uri(self, path: str) -> str:
+        host, port = self.server.server_address[:2]
+        return f"s3://{path}?endpoint_override=http%3A%2F%2F{host!s}%3A{port}&region=us-east-1"
+
+
+@pytest.fixture
+def between(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Between]:
+    monkeypatch.setattr(files, "WAITS_S", (0.01,))
+    proxy = Between(store.endpoint)
+    yield proxy
+    proxy.server.shutdown()
+    proxy.server.server_close()
+
+
+@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (403, "ExpiredToken")])
+def test_a_store_that_refuses_for_a_while_is_asked_again(
+    store: Store, between: Between, recorded: Recorded, status: int, code: str
+) -> None:
+    directory = recorded("hang")
+    store.put(directory, "backup/broker-1")
+    between.refuses = {"/orders-0/00000000000000000000.log": (status, code, 6)}
+    result = audit_logs([path_of(between.uri("backup/broker-1"))])
+    assert 6 == between.refused
+    assert plain(audit_logs([directory])) == plain(result)
+
+
+def test_a_store_that_refuses_for_good_is_told_and_nothing_is_judged(
+    store: Store, between: Between, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store.put(recorded("tv2"), "backup/broker-1")
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.05")
+    between.refuses = {"/orders-0/00000000000000000000.log": (403, "ExpiredToken", 1 << 30)}
+    with pytest.raises(StoreError, match=r"^s3://backup/broker-1/orders-0/0+\.log cannot be reached: .*\.$"):
+        audit_logs([path_of(between.uri("backup/broker-1"))])
+    assert "cannot be reached" in called("audit", "logs", "--master", "none", between.uri("backup/broker-1"))
+    assert not (tmp_path / "audit" / "summary.json").exists()
+
+
+def test_a_segment_that_is_deleted_while_it_is_read_is_no_damage(
+    store: Store, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(recorded("tv2"), "backup/broker-1")
+    fetch = files.fetched_range
+    gone = "plain-0/00000000000000000000.log"
+
+    def deletes(far: Any, start: int, count: int) -> bytes:
+        if far.whole.endswith(gone) and store.system.get_file_info(f"backup/broker-1/{gone}").is_file:
+            store.system.delete_file(f"backup/broker-1/{gone}")
+        return fetch(far, start, count)
+
+    monkeypatch.setattr(files, "fetched_range", deletes)
+    result = audit_logs([path_of(store.uri("backup/broker-1"))])
+    assert ["info"] == [one.severity for one in result.problems if one.problem == "vanished"]
+    assert not result.is_bad
+
+
+def test_what_arrow_does_not_know_is_read_by_fsspec(recorded: Recorded) -> None:
+    import fsspec
+
+    directory = recorded("hang")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(directory), "/logs/broker-1", recursive=True)
+    try:
+        result = audit_logs([path_of("memory://logs/broker-1")])
+    finally:
+        memory.rm("/logs", recursive=True)
+    assert plain(audit_logs([directory])) == plain(result)
+
+
+def test_paths_in_stores() -> None:
+    assert "s3:/b/p" == str(path_of("s3://b/p/?region=x"))
+    assert "lost s3://b/p-0 here, /s3:/x" == place_of("lost s3:/b/p-0 here, /s3:/x")
+    with pytest.raises(UsageError, match="names no place"):
+        path_of("hdfs:///logs")
+    with pytest.raises(FileNotFoundError):
+        read_bytes("/no/such/file")
 
 
 def test_wrong_calls(store: Store, recorded: Recorded, tmp_path: Path) -> None:
@@ -128,7 +314,6 @@ def test_wrong_calls(store: Store, recorded: Recorded, tmp_path: Path) -> None:
         assert "There is no s3://" in called(*audit, store.uri(place))
     assert "There is no partition in s3://" in called(*audit, store.uri("backup/notes"))
     assert "names no place that can be reached" in called(*audit, "ftp2://somewhere/logs")
-    assert "name a --stage" in called(*audit, store.uri("backup/idle"), "--state", tmp_path / "state")
     assert "There is no topic nope" in called(*audit, store.uri("backup/idle"), "--topic", "nope")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 
 from odradek.core.internal_topics import partition_for
+from odradek_pipeline import files
+from odradek_pipeline.allowed import Explained, merged_allowed
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import decision_frame, exchanged, lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.group_offsets import GroupOffsets, offsets_behind_end, read_group_offsets
@@ -44,7 +46,7 @@ from odradek_pipeline.place import Place
 from odradek_pipeline.progress import Progress
 from odradek_pipeline.proof import Proof, while_running, written_until
 from odradek_pipeline.replicas import compare_replicas
-from odradek_pipeline.result import Result, anomalies_frame
+from odradek_pipeline.result import Result, Severity, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
 from odradek_pipeline.shape import future_times, same_batches, shape_anomalies, shape_problems, unknown_producers
 from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of, producer_states
@@ -62,8 +64,10 @@ class Evidence:
     """What the verdicts rest on, in frames."""
 
     txns: pd.DataFrame
-    """Only the suspicious ones where Spark has written the others."""
+    """The suspicious ones."""
     breaks: pd.DataFrame
+    """Without those that compaction or retention explains, as `txns`; these are `allowed`."""
+    allowed: pd.DataFrame
     jumps: pd.DataFrame
     lacking: pd.DataFrame
     """Decisions without their marker."""
@@ -121,9 +125,14 @@ def audit_logs(
     lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned, place.created, place.cut)
     jumps = real_jumps(batches, tree.cleaned)
     split = split_outcomes(txns)
+    explained = Explained.of(tree.starts(), tree.cleaned, jumps)
+    breaks, removed = explained.breaks(sequence_breaks(batches))
+    level_2 = coordinators.level_2
+    odd, without_data = explained.markers(txns[suspicious(txns, level_2)])
     evidence = Evidence(
-        txns,
-        sequence_breaks(batches),
+        odd,
+        breaks,
+        merged_allowed([removed, without_data]),
         jumps,
         lacking,
         split,
@@ -296,7 +305,11 @@ def missing_coordinators(place: Place, problems: Iterable[Problem], *, astray: b
     `astray`: an id lies elsewhere than it would among so many partitions, so there are more; which is not known (-1).
     """
     segments = place.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)
-    broken = {found.path for found in problems if found.severity == "bad" and found.problem not in _ALL_IS_READ}
+    broken = {
+        found.path
+        for found in problems
+        if (found.severity == "bad" and found.problem not in _ALL_IS_READ) or found.problem == "vanished"
+    }
     damaged = {file.partition for file in segments if file.path in broken}
     absent = set(range(coordinator_count(place))) - {file.partition for file in segments}
     return frozenset(damaged | absent | ({-1} if astray else set()))
@@ -356,6 +369,37 @@ def is_proven(row: Mapping[str, Any], tree: Tree, evidence: Evidence, coordinato
     return evidence.proof.hangs(row, of, segments_of(row, tree), coordinators.longest_ms)
 
 
+def _without_vanished(found: list[dict[str, Any]], scan: Scan) -> None:
+    """Of a partition of which a segment was deleted while it was read, nothing that is told is proven."""
+    gone = [one.path for one in scan.problems if one.problem == "vanished" and one.path.endswith(FileKind.SEGMENT)]
+    places = {str(Path(path).parent) for path in gone}
+    partitions = {Path(path).parent.name for path in gone}
+    if not gone:
+        return
+    why = "; a segment of the partition was deleted while it was read: audit again"
+    for row in found:
+        if row["severity"] == Severity.BAD and f"{row['topic']}-{row['partition']}" in partitions:
+            row["severity"] = str(Severity.INFO)
+            row["detail"] += why
+    scan.problems = [
+        replace(one, severity="info", detail=one.detail + why)
+        if one.severity == "bad" and (str(Path(one.path).parent) in places or one.path in places)
+        else one
+        for one in scan.problems
+    ]
+
+
+def _as_written(result: Result) -> None:
+    """With the paths of stores as users write them."""
+    assert result.incidents is not None
+    for frame, names in ((result.anomalies, ("path", "detail")), (result.incidents, ("path", "what", "blocks", "run"))):
+        for name in names:
+            frame[name] = [files.place_of(text) for text in frame[name]]
+    result.problems = [
+        replace(one, path=files.place_of(one.path), detail=files.place_of(one.detail)) for one in result.problems
+    ]
+
+
 def conclude(
     place: Place, scan: Scan, evidence: Evidence, coordinators: Coordinators, *, not_after: int | None
 ) -> Result:
@@ -376,6 +420,7 @@ def conclude(
         opened=opened,
         odd=pd.concat([odd, late]),
         breaks=evidence.breaks,
+        allowed=evidence.allowed,
         jumps=evidence.jumps,
         lacking=evidence.lacking,
         coordinators=coordinators,
@@ -392,7 +437,7 @@ def conclude(
     scan.problems += same_batches(audited, evidence.digests)
     scan.problems += unknown_producers(audited, evidence.producers, place.cluster)
     scan.problems += evidence.groups.problems
-    scan.problems += offsets_behind_end(evidence.groups.highest, evidence.ends, audited)
+    scan.problems += offsets_behind_end(evidence.groups, evidence.ends, audited)
     if not_after is not None:
         scan.problems += future_times(audited, evidence.newest, not_after)
     times = {
@@ -403,7 +448,8 @@ def conclude(
         (row["topic"], row["partition"], row["path"], row["position"]): row["timestamp"]
         for row in evidence.lacking.to_dict("records")
     }
-    scan.problems = while_running(scan.problems, place.around.replicas)
+    scan.problems = while_running(scan.problems, place.around.replicas, place.everything.of(FileKind.SEGMENT))
+    _without_vanished(found, scan)
     findings = Findings(
         found,
         scan.problems,
@@ -418,6 +464,8 @@ def conclude(
     incidents = find_incidents(findings)
     result = Result("logs", anomalies_frame(found), scan.problems, files=len(tree.files), bytes=scan.bytes_read)
     result.incidents = incidents_frame(incidents)
+    if any(files.is_stored(one) for one in place.around.log_dirs):
+        _as_written(result)
     result.incident_of = {at: number for number, one in enumerate(incidents) for at in one.problems}
     result.tables["open_txns"] = opened
     result.facts = {
@@ -425,6 +473,9 @@ def conclude(
         **({} if place.memory is None else {"bytes_remembered": scan.bytes_remembered}),
         "checksums_compared": scan.check_crc,
         "open_transactions": len(opened),
+        "newest_ms": max(
+            (one for one in evidence.newest.values() if not_after is None or one <= not_after), default=-1
+        ),
         "coordinator_log_read": coordinators.known,
         "transaction_version": [{"since": one.timestamp, "level": one.level} for one in place.levels.changes],
     }

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from odradek.records.batch import LOG_APPEND_TIME
+from odradek_pipeline.allowed import FIRST, Explained, merged_allowed
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import exchanged
-from odradek_pipeline.group_offsets import CONSUMER_OFFSETS, GroupOffsets, merged, read_group_offsets
+from odradek_pipeline.files import absolute, registered
+from odradek_pipeline.group_offsets import LOGS_OF_GROUPS, GroupOffsets, merged, read_group_offsets
 from odradek_pipeline.jobs.audit_logs import (
     Evidence,
     audit_logs,
@@ -66,7 +69,12 @@ from odradek_pipeline.times import Span
 
 __all__ = ["audit_logs_on_spark"]
 
-STATES_PER_GROUP = 50_000
+ROWS_PER_GROUP = 50_000
+"""Of what a worker holds in one frame."""
+ROWS_PER_TASK = 2_000_000
+"""Of what a worker reads in its order."""
+FILES_PER_TASK, FILES_PER_FRAME = 2_000, 200
+TASKS_WANTED, TASK_BYTES_MIN, TASK_BYTES_MAX = 4_000, 128 << 20, 16 << 30
 TASKS_PER_CORE = 2
 GROUPS_PER_CORE = 4
 """More groups than cores: they are spread by hashes, and differ in size."""
@@ -85,7 +93,7 @@ def audit_logs_on_spark(
     out: Path,
     *,
     topics: Iterable[str] = (),
-    range_bytes: int = 128 << 20,
+    range_bytes: int | None = None,
     check_crc: bool = False,
     not_after: int | None = None,
     state: Path | None = None,
@@ -93,20 +101,22 @@ def audit_logs_on_spark(
     partitioned: bool = False,
     progress: Progress | None = None,
 ) -> Result:
-    """Audit; the tables that grow with the logs are written by Spark below `out`."""
+    """Audit; the tables that grow with the logs are written by Spark below `out`. A task reads about `range_bytes`;
+    None leaves that to the size of the logs."""
     began = time.perf_counter()
-    directories = [Path(directory).absolute() for directory in directories]
+    directories = [absolute(directory) for directory in directories]
     state = state.absolute() if state is not None else None
     place = Place.of(directories, topics, state=state, span=span)
     if not place.tree.of(FileKind.SEGMENT):
         return audit_logs(directories, topics=topics, check_crc=check_crc, not_after=not_after)
     out.mkdir(parents=True, exist_ok=True)
+    spark.sparkContext.environment.update(registered())
     audit = _Audit(
         spark=spark,
         out=out.absolute(),
         began=began,
         place=place,
-        range_bytes=range_bytes,
+        range_bytes=range_bytes or bytes_of_tasks(place.tree),
         check_crc=check_crc,
         not_after=not_after,
         state=state,
@@ -116,6 +126,13 @@ def audit_logs_on_spark(
     result = audit.run()
     audit.place.forget()
     return result
+
+
+def bytes_of_tasks(tree: Tree) -> int:
+    """What a task reads: enough that a large cluster's logs are some thousand tasks. A task streams, so that its memory
+    does not grow with that; what is read again when an executor is lost does."""
+    total = sum(file.size for file in tree.of(FileKind.SEGMENT))
+    return min(max(total // TASKS_WANTED, TASK_BYTES_MIN), TASK_BYTES_MAX)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,12 +173,14 @@ class _Audit(SparkAudit):
             F.max(F.when(given & (F.col("max_timestamp") <= limit), F.col("max_timestamp"))).alias("written"),
             F.max("producer_id").alias("producer"),
             F.count("*").alias("rows"),
+            F.count_if(F.col("marker_type") >= 0).alias("markers"),
             F.count_if(data).alias("data"),
             F.bit_xor(F.when(data, F.xxhash64("base_offset", "crc"))).alias("digest"),
         )
         totals = of_partitions.collect()
         scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT)) - scan.bytes_remembered
         scan.batches = sum(row["rows"] for row in totals)
+        markers = sum(row["markers"] for row in totals)
         self.step("folding coordinators")
         states = decided
         if self.states_directories() != before:
@@ -179,20 +198,22 @@ class _Audit(SparkAudit):
         ends = {(row["topic"], row["partition"]): row["end"] for row in totals}
         beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
         self.step("checking transactions")
-        checked = self.checked(batches, self.with_facts(claims, facts), beside)
+        jumps = real_jumps(edges, self.tree.cleaned)
+        explained = Explained.of(self.tree.starts(), self.tree.cleaned, jumps)
+        checks = Checks(beside, explained, self.directories())
+        checked = self.checked(batches, self.with_facts(claims, facts), checks, scan.batches)
         txns, _ = (
             self.kept(name, checked.where(F.col("kind") == kind).select(*CHECKED_TABLES[kind]))
             for name, kind in (("log_txns", "txn"), ("sequences", "sequence"))
         )
-        small = frame_of(checked.where(~F.col("kind").isin(*_LARGE)), CHECKED)
+        small = frame_of(counted(checked), CHECKED)
         tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in CHECKED_TABLES.items()}
         scan.problems += problems_of(tables["problem"])
         self.step("timelines")
-        lengths = self.timelines(states, txns)
+        lengths = self.timelines(states, txns, markers)
         scan.problems += self.compared()
         twice = look_twice(txns, facts if before else None)
         split = split_on_spark(self.spark, txns, twice)
-        jumps = real_jumps(edges, self.tree.cleaned)
         times = {(row["topic"], row["partition"]): row["newest"] for row in totals}
         digests = {(row["topic"], row["partition"]): (row["data"], row["digest"]) for row in totals if row["data"]}
         producers = {(row["topic"], row["partition"]): row["producer"] for row in totals}
@@ -201,6 +222,7 @@ class _Audit(SparkAudit):
         evidence = Evidence(
             tables["odd"],
             tables["break"],
+            merged_allowed([tables["allowed"]]),
             jumps,
             lacking,
             split,
@@ -239,8 +261,15 @@ class _Audit(SparkAudit):
             self.range_bytes,
             "" if memory is None else str(memory.folder),
             self.place.span if table == "audit" else Span(),
+            self.compacted(),
         )
         return planned(self.spark, options)
+
+    def compacted(self) -> dict[tuple[str, int], int]:
+        """Below which offset compaction explains what is missing; in internal topics everywhere."""
+        return {
+            key: FAR if key[0].startswith("__") and offset > 0 else offset for key, offset in self.tree.cleaned.items()
+        }
 
     def problems(self, *tables: DataFrame) -> list[list[Problem]]:
         """Those of each table."""
@@ -260,17 +289,7 @@ class _Audit(SparkAudit):
         Nothing else of the batches comes to the driver.
         """
         columns = [*(name for name in BATCH_COLUMNS if name in TABLES["audit"]), "last"]
-        rows = stored.where("problem is not null or jump or last").select(*columns, *PROBLEM)
-        if self.tree.cleaned:
-            upto = [
-                (topic, partition, FAR if topic.startswith("__") and offset > 0 else offset)
-                for (topic, partition), offset in self.tree.cleaned.items()
-            ]
-            cleaned = self.spark.createDataFrame(upto, "topic string, partition int, upto bigint")
-            inside = "not last and previous_offset >= 0 and base_offset > previous_offset and base_offset <= upto"
-            rows = rows.join(F.broadcast(cleaned), ["topic", "partition"], "left").where(
-                f"problem is not null or upto is null or not ({inside})"
-            )
+        rows = stored.where("problem is not null or jump or last")
         found = rows.select(*columns, *PROBLEM).toArrow()
         is_edge = pc.is_null(found["problem"])
         edges = found.filter(is_edge).select(columns).to_pandas().astype({**BATCH_COLUMNS, "last": "?"})
@@ -286,10 +305,11 @@ class _Audit(SparkAudit):
             return self.spark.createDataFrame([], spark_schema("states"))
         return self.stored(name, self.read("states", partitions))
 
-    def groups_of_states(self) -> int:
+    def groups_of_states(self, txns: int = 0) -> int:
+        """Compaction leaves of the coordinators' log less than there are transactions in the partitions."""
         held = sum(file.size for file in self.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
-        rows = held // STATE_BYTES
-        return max(rows // STATES_PER_GROUP + 1, GROUPS_PER_CORE * self.spark.sparkContext.defaultParallelism)
+        rows = max(held // STATE_BYTES, txns)
+        return max(rows // ROWS_PER_GROUP + 1, GROUPS_PER_CORE * self.spark.sparkContext.defaultParallelism)
 
     def grouped(self, rows: DataFrame, groups: int, *keys: str) -> Any:
         return rows.groupBy(F.pmod(F.xxhash64(*keys), F.lit(groups)).alias("bucket"))
@@ -320,17 +340,21 @@ class _Audit(SparkAudit):
         files = [file for file in self.tree.files if is_sidecar(file)]
         schema = "path string, kind string, topic string, partition int, base_offset bigint, size bigint"
         rows = [(file.path, str(file.kind), file.topic, file.partition, file.base_offset, file.size) for file in files]
-        tasks = max(1, min(len(rows), sum(file.size for file in files) // self.range_bytes + 1))
+        of_bytes = sum(file.size for file in files) // self.range_bytes + 1
+        tasks = max(1, min(len(rows), max(of_bytes, len(rows) // FILES_PER_TASK + 1)))
         columns = CLAIM_COLUMNS | dict.fromkeys(PROBLEM, "object")
 
         def read(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-            for frame in frames:
-                for row in frame.itertuples(index=False):
-                    file = LogFile(row.path, FileKind(row.kind), row.topic, row.partition, row.base_offset, row.size)
-                    problems: list[Problem] = []
-                    yield claims_of(read_sidecars([file]), problems).assign(**dict.fromkeys(PROBLEM))
-                    if problems:
-                        yield problem_rows(problems, columns)
+            rows = (row for frame in frames for row in frame.itertuples(index=False))
+            for some in batched(rows, FILES_PER_FRAME):
+                beside = [
+                    LogFile(row.path, FileKind(row.kind), row.topic, row.partition, row.base_offset, row.size)
+                    for row in some
+                ]
+                problems: list[Problem] = []
+                yield claims_of(read_sidecars(beside), problems).assign(**dict.fromkeys(PROBLEM))
+                if problems:
+                    yield problem_rows(problems, columns)
 
         listed = self.spark.createDataFrame(rows, schema).repartition(tasks)
         return self.stored("claims", listed.mapInPandas(read, ddl(columns)))
@@ -353,11 +377,12 @@ class _Audit(SparkAudit):
         of_facts = rows.select(*(columns.get(name, F.col(name)).alias(name) for name in CLAIM_COLUMNS))
         return claims.unionByName(of_facts)
 
-    def checked(self, batches: DataFrame, claims: DataFrame, beside: Beside) -> DataFrame:
+    def directories(self) -> dict[tuple[str, int], str]:
+        """Where each partition is."""
+        return {(file.topic, file.partition): str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)}
+
+    def checked(self, batches: DataFrame, claims: DataFrame, checks: Checks, count: int) -> DataFrame:
         """Transactions, sequences, and what is wrong with either: of each producer its claims, then its batches."""
-        directories = {
-            (file.topic, file.partition): str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)
-        }
         of_batches = [F.col(name) for name in OF_BATCHES if name not in CLAIM_COLUMNS]
         of_claims = [F.col(name).alias(f"claim_{name}") for name in CLAIM_COLUMNS if name not in OF_BATCHES]
         both = [F.col(name) for name in OF_BATCHES if name in CLAIM_COLUMNS]
@@ -371,12 +396,12 @@ class _Audit(SparkAudit):
         rows = producers.select(F.lit(True).alias("is_batch"), *both, *of_batches, *no_claim).unionByName(
             claims.select(F.lit(False).alias("is_batch"), *both, *no_batch, *of_claims)
         )
-        tasks = TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
+        tasks = max(TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism, count // ROWS_PER_TASK)
         key = ("topic", "partition", "producer_id")
         ordered = rows.repartition(tasks, *key).sortWithinPartitions(*key, "is_batch", "segment", "position")
-        return self.stored("checked", ordered.mapInArrow(Checks(beside, directories), ddl(CHECKED)))
+        return self.stored("checked", ordered.mapInArrow(checks, ddl(CHECKED)))
 
-    def timelines(self, states: DataFrame, txns: DataFrame) -> dict[str, dict[str, float]]:
+    def timelines(self, states: DataFrame, txns: DataFrame, markers: int) -> dict[str, dict[str, float]]:
         """The table of all transactions, those of a producer in one piece; and percentiles of their steps."""
 
         levels = self.place.levels
@@ -385,7 +410,7 @@ class _Audit(SparkAudit):
             return timelines(states, txns.astype(TXN_COLUMNS), levels)
 
         records = states.where("problem is null").select(*TABLES["txnlog"])
-        groups = self.groups_of_states()
+        groups = self.groups_of_states(markers)
         both = self.grouped(records, groups, "producer_id").cogroup(self.grouped(txns, groups, "producer_id"))
         stored = self.kept("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)))
         wanted = []
@@ -415,8 +440,8 @@ class _Audit(SparkAudit):
     def group_offsets(self) -> GroupOffsets:
         """What groups have committed; each partition of their log by one task, which hands on one row a partition."""
         by_directory: dict[str, list[LogFile]] = {}
-        for file in self.tree.of(FileKind.SEGMENT, topic=CONSUMER_OFFSETS):
-            if file.size:
+        for file in self.tree.of(FileKind.SEGMENT):
+            if file.size and file.topic in LOGS_OF_GROUPS:
                 by_directory.setdefault(str(Path(file.path).parent), []).append(file)
         if sum(file.size for files in by_directory.values() for file in files) <= SMALL_BYTES:
             return merged(map(read_group_offsets, by_directory.values()))
@@ -442,7 +467,7 @@ class _Audit(SparkAudit):
         self, facts: DataFrame, tables: dict[str, pd.DataFrame], problems: list[Problem], twice: Twice, *, known: bool
     ) -> Coordinators:
         """As much of the coordinators' log as the verdicts ask for."""
-        producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
+        producers = sorted({int(one) for name in ("odd", "break", "allowed") for one in tables[name]["producer_id"]})
         last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
         rows = (
             facts.where(
@@ -470,6 +495,22 @@ class _Audit(SparkAudit):
             ]
             + shared_on_spark(self.spark, facts, twice),
         )
+
+
+def batched(rows: Iterator[Any], count: int) -> Iterator[list[Any]]:
+    """So many at a time."""
+    while some := list(islice(rows, count)):
+        yield some
+
+
+def counted(checked: DataFrame) -> DataFrame:
+    """What the driver looks at: what is wrong, and of what is allowed a row for each kind and partition."""
+    wrong = checked.where(~F.col("kind").isin(*_LARGE, "allowed"))
+    of = ["kind", "topic", "partition", "anomaly"]
+    others = [name for name in CHECKED if name not in of and name != "count"]
+    first = F.min_by(F.struct(*others), F.struct(*FIRST)).alias("first")
+    rows = checked.where(F.col("kind") == "allowed").groupBy(*of).agg(first, F.sum("count").alias("count"))
+    return wrong.unionByName(rows.select(*of, "count", "first.*"))
 
 
 def _problem(row: Mapping[str, Any]) -> Problem:

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odradek_pipeline.allowed import Explained
 from odradek_pipeline.decisions import lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.jobs.spark_frames import CHECKED, CHECKED_TABLES, decisions_of, pairs, widened, with_paths
 from odradek_pipeline.log_checks import BATCH_COLUMNS, TXN_COLUMNS, sequence_breaks, sequences, transactions
@@ -111,6 +112,7 @@ class Checks:
     """What a worker needs to know beside the rows; it is sent to each of them."""
 
     beside: Beside
+    explained: Explained
     directories: Mapping[tuple[str, int], str]
     rows_max: int = ROWS_PER_PIECE
 
@@ -146,7 +148,7 @@ class Checks:
         txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
         level_2 = pairs(claims[claims["source"] == "level_2"])
         yield from self.told("sequence", sequences(batches))
-        yield from self.told("break", sequence_breaks(batches))
+        yield from self.broken(sequence_breaks(batches))
         yield from self.told("problem", check_claims(lambda: producer_states(batches), txns, claims, self.beside))
         yield from self.told("lacking", self.lacking(decisions, txns))
         yield from self.judged(txns, level_2)
@@ -155,9 +157,16 @@ class Checks:
         of = self.beside
         return lacking_markers(decisions, txns, of.starts, of.cleaned, of.created, of.cut)
 
+    def broken(self, breaks: pd.DataFrame) -> Iterator[pa.RecordBatch]:
+        """What is wrong with sequences, and of what compaction explains how much there is."""
+        rest, allowed = self.explained.breaks(breaks)
+        yield from self.told("break", rest)
+        yield from self.told("allowed", allowed)
+
     def judged(self, txns: pd.DataFrame, level_2: set[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-        odd = txns[suspicious(txns, level_2)]
+        odd, allowed = self.explained.markers(txns[suspicious(txns, level_2)])
         yield from self.told("txn", txns)
+        yield from self.told("allowed", allowed)
         yield from self.told("odd", odd)
         known = pd.DataFrame(sorted(level_2 & pairs(odd)), columns=["producer_id", "epoch"])
         yield from self.told("level_2", known)
@@ -192,7 +201,7 @@ class _Large:
             self.pieces.upto = [offset for offset, _ in self.checks.beside.snapshots.get(key, [])]
             txns, breaks = self.pieces.add(batches)
             self.keep(txns)
-            yield from self.checks.told("break", breaks)
+            yield from self.checks.broken(breaks)
 
     def keep(self, txns: pd.DataFrame) -> None:
         if not len(txns):

@@ -10,6 +10,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 
 from odradek.core.internal_topics import partition_for
+from odradek_pipeline.allowed import ALLOWED_COLUMNS
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import DECISION_COLUMNS
 from odradek_pipeline.layout import FileKind, Problem
@@ -43,6 +44,7 @@ CHECKED_TABLES = {
     "txn": TXN_COLUMNS,
     "sequence": SEQUENCE_COLUMNS,
     "break": BREAK_COLUMNS,
+    "allowed": ALLOWED_COLUMNS,
     "problem": PROBLEM_COLUMNS,
     "odd": TXN_COLUMNS,
     "lacking": DECISION_COLUMNS,
