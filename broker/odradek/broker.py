@@ -529,7 +529,7 @@ class Node:
 
     @cached_property
     def telemetry(self) -> Telemetry:
-        """The metrics that clients push; imported by the first that offers any."""
+        """This part receives the metrics of clients; the broker creates it at the first telemetry request."""
         from odradek.telemetry.telemetry import Telemetry
 
         return Telemetry(

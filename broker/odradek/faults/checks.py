@@ -40,7 +40,7 @@ LISTED_MAX = 60
 _APIS = {api_key.name.replace("_", ""): api_key for api_key in ApiKey}
 
 _ALONE = ("drop", "disconnect", "error", "reply", "duplicate")
-"""Each of these decides what becomes of a request, so that only one can."""
+"""Each of these actions decides the fate of a request alone; a rule with two of them is refused."""
 _APART = {frozenset(pair) for pair in combinations(_ALONE, 2)} | {
     frozenset(pair)
     for pair in (

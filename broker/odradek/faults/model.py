@@ -166,7 +166,7 @@ class Act(_Checked, frozen=True, kw_only=True):
 
     @property
     def error_code(self) -> ErrorCode | None:
-        """The error, if there is one."""
+        """The rule answers the request with this error code; None if the rule names no error."""
         return None if self.error is None else checks.read_error(self.error)
 
     @property

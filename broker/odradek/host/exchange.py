@@ -267,7 +267,7 @@ class Exchange(ABC, Generic[R]):
             self._go_on()
 
     def answer(self, handler: Handler, call: Call, response: object) -> None:
-        """Answer a request that was served elsewhere."""
+        """Send the response to a request that the SASL gate has served."""
         self._respond(handler, call, response)
 
     # ------------------------------------------------------------------ one request

@@ -81,7 +81,7 @@ class _Link:
 
 
 class Peers:
-    """The inter-broker channel of one node."""
+    """This object keeps the connections of one node to the brokers, and the requests that wait for a response."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -45,7 +45,7 @@ class MutationQuota:
         self._noted = False
 
     def spend(self, partitions: int) -> bool:
-        """Whether so many partitions may be changed: yes, unless the client is beyond its limit already."""
+        """Charge the quota of the client for this many partitions; False if a strict one is used up (KIP-599)."""
         tokens, now = self._quotas.mutations, self._quotas.now
         owed_ms = tokens.owed_ms(self._user, self._client_id, now)
         if self._strict:

@@ -29,7 +29,7 @@ def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act,
 
 
 def succeed(spec: ClusterSpec, running: Collection[int], act: Act) -> None:
-    """One of these nodes controls the cluster."""
+    """If the controller does not run, the running node with the lowest id becomes the controller."""
     if spec.controller_id not in running:
         spec.controller_id = min(running)
         act(spec.controller_id, lambda controller: controller.activate())

@@ -36,7 +36,7 @@ FIRST: Sequence[ApiKey] = (
     ApiKey.JOIN_GROUP,
     ApiKey.INIT_PRODUCER_ID,
 )
-"""What nearly every client begins with."""
+"""Most clients call these APIs first, so the broker imports their modules first."""
 
 
 async def warm(release: Release, *, after_s: float = AFTER_S, pause_s: float = PAUSE_S) -> None:

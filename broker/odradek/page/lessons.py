@@ -1,4 +1,4 @@
-"""The stories as lessons: what happens, step by step, and which message is the guilty one.
+"""Each lesson explains a story step by step, and asks the reader which message caused the fault.
 
 Each story has two files in `stories/`: NAME.toml is its lesson, NAME.jsonl has the events of a play (docs/events.md).
 A step of a lesson names its event by kind and fields; `lesson_view` finds it in the recording.

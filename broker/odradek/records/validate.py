@@ -224,7 +224,7 @@ def _validate(batch: Batch, topic: TopicRules, now: int, partition: int, *, at_o
 
 
 def _expand_at_once(expand: Callable[[int], T], limit: int) -> T:
-    """Expand within a limit. Raises `TakesLong` beyond it."""
+    """Expand within a limit. Raises `TakesLong` if the data exceeds `BYTES_AT_ONCE` and the limit allows more."""
     if limit <= BYTES_AT_ONCE:
         return expand(limit)
     try:

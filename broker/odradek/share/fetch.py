@@ -540,7 +540,7 @@ class _Fetching:
         self, topic_partition: TopicPartition, share: SharePartition, read: ReadResult, max_records: int
     ) -> list[Acquired]:
         stretches = share.stretches
-        # After a compaction the first batch may begin behind the requested offset.
+        # Compaction may have removed the requested offset; then the first batch starts at a higher offset.
         begin = max(share.next_offset, parse_batch(read.records).base_offset)
         enough = begin + max_records + stretches.end - stretches.start
         every = _up_to(read.records, enough)

@@ -70,7 +70,7 @@ def attributed(events: Sequence[Event]) -> Attribution:
 
 
 def _owners(events: Sequence[Event], attribution: Attribution) -> dict[int, str]:
-    """Note the ids in each event; returns the transactional id of each producer id."""
+    """Add the ids of each event to the lists of the attribution; returns the transactional id of each producer id."""
     owners: dict[int, str] = {}
     tids, pids, requests = attribution.transactional_ids, attribution.producer_ids, attribution.requests
     unanswered: dict[tuple[int, Value, Value], int] = {}

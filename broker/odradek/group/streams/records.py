@@ -129,7 +129,7 @@ class StreamsRecords(ModernRecords[StreamsMember, Tasks]):
         return Tasks(indexes_of(value.active_tasks), indexes_of(value.standby_tasks), indexes_of(value.warmup_tasks))
 
     def assigned(self, known: StreamsMember, value: Struct) -> StreamsMember:
-        """The member, with the partitions or tasks and the epoch that a record says."""
+        """Copy the member, with the tasks and the epochs from its current assignment record."""
         assert isinstance(value, StreamsGroupCurrentMemberAssignmentValue), "the value of such a key"
         try:
             state = MemberState(value.state)
