@@ -48,12 +48,17 @@ def batches_of(log: Path) -> list[Batch]:
 
 
 def test_a_gap_where_compaction_has_not_been_is_still_bad(recorded: Recorded) -> None:
-    """The checkpoint says that the log was cleaned up to a batch before the gap."""
+    """The checkpoint says that the log was cleaned up to a batch before the gap.
+
+    The cleaner of a broker that was running may have gone further than its checkpoint: there the gap is allowed.
+    """
     directory = recorded("emptied")
     name = "compaction-records-without-a-key-in-a-log-that-came-to-be-compacted-t"
     checkpoint = directory / "cleaner-offset-checkpoint"
     assert f"{name} 0 7" in checkpoint.read_text()
     checkpoint.write_text(checkpoint.read_text().replace(f"{name} 0 7", f"{name} 0 6"))
+    assert not audit_logs([directory]).is_bad
+    close(directory)
     bad = audit_logs([directory]).anomalies
     assert [("offset-gap", 5, 7)] == [
         (row["anomaly"], row["offset"], row["end_offset"]) for row in bad.to_dict("records") if row["severity"] == "bad"
