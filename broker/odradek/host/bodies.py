@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -43,17 +43,16 @@ Records: TypeAlias = bytes | memoryview | None
 _pack = msgspec.msgpack.Encoder().encode
 
 
-class Api(Protocol):
-    """One version of one API, as a node serves it."""
+class Api(Struct, frozen=True):
+    """One version of one API, and its messages.
 
-    @property
-    def api_key(self) -> ApiKey: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def request_type(self) -> type[Struct]: ...
-    @property
-    def response_type(self) -> type[Struct]: ...
+    Events keep it, and the collector of cycles does not see events: nothing in it may lead to a broker.
+    """
+
+    api_key: ApiKey
+    version: int
+    request_type: type[Struct]
+    response_type: type[Struct]
 
 
 Kept: TypeAlias = bytes | bytearray | Struct | int | None

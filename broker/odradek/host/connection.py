@@ -204,7 +204,7 @@ class Connection(Exchange[memoryview]):
         if call.told is not None and not self.closing:
             assert isinstance(response, Struct), "an answer is a message"
             start = handler.response_start
-            kept = kept_response(handler, out, start, splices, response)
+            kept = kept_response(handler.api, out, start, splices, response)
             tell_response(self._node, call.told, response, kept, start)
 
     def _send_spliced(self, correlation_id: int, out: bytearray, splices: list[tuple[int, memoryview]]) -> None:

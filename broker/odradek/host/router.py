@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from odradek.host.bodies import Api
 from odradek.host.call import Around, Call, CloseConnection, Serve
 from odradek.host.endpoint import Everybody, endpoints_of
 from odradek.host.served import SERVED, Served
@@ -55,16 +56,15 @@ class Handler(Struct):
     """Where a response begins: behind its length and correlation id, and no tagged fields where it is flexible."""
     serve: Serve
     entries_max: int
-    request_type: type[Struct]
-    response_type: type[Struct]
+    api: Api
 
     def read_long(self, frame: memoryview, position: int) -> Generator[int, None, tuple[Any, int]]:
         """Read a long request, and give way."""
-        return long_reader(self.request_type, self.version)(frame, position)
+        return long_reader(self.api.request_type, self.version)(frame, position)
 
     def write_long(self, response: Any, out: bytearray, splices: Splices) -> Generator[int, None, None]:
         """Write a long response, and give way."""
-        return long_writer(self.response_type, self.version)(response, out, splices)
+        return long_writer(self.api.response_type, self.version)(response, out, splices)
 
 
 class Router:
@@ -158,8 +158,7 @@ class Router:
             response_start=9 if codecs.response_header_version(key, version) >= 1 else 8,
             serve=serve,
             entries_max=SHARED_ENTRIES_MAX if served.in_parts else ENTRIES_MAX,
-            request_type=codecs.request_type(key),
-            response_type=codecs.response_type(key),
+            api=Api(key, version, codecs.request_type(key), codecs.response_type(key)),
         )
 
     def _serve(self, served: Served, version: int) -> Serve:

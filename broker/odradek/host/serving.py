@@ -105,13 +105,13 @@ def tell_request(node: Telling, handler: Handler, call: Call) -> None:
     fact = RequestFact(
         "request",
         _NO_FIELDS,
-        handler,
+        handler.api,
         call.correlation_id,
         call.client_id,
         call.is_broker,
         call.conn,
         node.now,
-        kept_message(request) if frame is None else kept_frame(handler, frame, call.start, request),
+        kept_message(request) if frame is None else kept_frame(handler.api, frame, call.start, request),
         call.start,
     )
     call.frame, call.told = None, fact

@@ -81,7 +81,7 @@ def body(kept: Kept, cls: type[Struct], version: int, start: int = 0) -> Any:
 
 def body_of_request(request: Struct, version: int) -> Any:
     handler = handler_of(registry.api_of(type(request)), version)
-    kept = kept_frame(handler, memoryview(registry.encode(request, version)), 0, request)
+    kept = kept_frame(handler.api, memoryview(registry.encode(request, version)), 0, request)
     return body(kept, type(request), version)
 
 
@@ -249,7 +249,7 @@ def test_of_a_large_fetch_too_and_the_response_stays_as_it_was() -> None:
     out, splices = bytearray(handler.response_start), Splices()
     handler.write(response, out, splices)
     assert splices
-    shown = body(kept_response(handler, out, handler.response_start, splices, response), FetchResponse, 12)
+    shown = body(kept_response(handler.api, out, handler.response_start, splices, response), FetchResponse, 12)
     [told] = shown["responses"][0]["partitions"]
     assert (3, 9, len(records), 1) == (
         told["partitionIndex"],
@@ -264,17 +264,19 @@ def test_what_is_large_without_records_has_a_size() -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=f"topic-{number}") for number in range(1000)])
     frame = memoryview(bytes(30) + registry.encode(request, 12))
     handler = handler_of(ApiKey.METADATA, 12)
-    assert {"body_bytes": len(frame) - 30} == rendered(kept_frame(handler, frame, 30, request), 30, MetadataRequest, 12)
+    assert {"body_bytes": len(frame) - 30} == rendered(
+        kept_frame(handler.api, frame, 30, request), 30, MetadataRequest, 12
+    )
     response = MetadataResponse(topics=[MetadataResponseTopic(name=f"topic-{number}") for number in range(1000)])
     out, splices = bytearray(9), Splices()
     handler.write(response, out, splices)
-    kept = kept_response(handler, out, 9, splices, response)
+    kept = kept_response(handler.api, out, 9, splices, response)
     assert {"body_bytes": len(out) - 9} == rendered(kept, 9, MetadataResponse, 12)
     assert {} == rendered(kept_message(request), PACKED, MetadataRequest, 12)
     many = produce_request(b"")
     many.topic_data[0].partition_data *= 5_000
     frame = memoryview(registry.encode(many, 9))
-    kept = kept_frame(handler_of(ApiKey.PRODUCE, 9), frame, 0, many)
+    kept = kept_frame(handler_of(ApiKey.PRODUCE, 9).api, frame, 0, many)
     assert {"body_bytes": len(frame)} == rendered(kept, 0, ProduceRequest, 9)
 
 
@@ -290,8 +292,8 @@ def test_the_events_of_ten_thousand_requests_hold_no_frame(size: int) -> None:
             came = memoryview(bytes(1000) + data)
             frame = came[1000:]
             request, _ = handler.read(frame, 0)
-            kept = kept_frame(handler, frame, 0, request)
-            recent.emit(1, (RequestFact("request", {}, handler, 1, "c", False, 1, 0, kept, 0),))
+            kept = kept_frame(handler.api, frame, 0, request)
+            recent.emit(1, (RequestFact("request", {}, handler.api, 1, "c", False, 1, 0, kept, 0),))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -304,9 +306,9 @@ def test_the_events_of_ten_thousand_requests_hold_no_frame(size: int) -> None:
 def test_a_message_that_changes_later_is_shown_as_it_was() -> None:
     request = produce_request(batch(b"x"), topic="before")
     handler, frame = handler_of(ApiKey.PRODUCE, 9), memoryview(registry.encode(request, 9))
-    kept = [(kept_frame(handler, frame, 0, request), 0), (kept_message(request), PACKED)]
+    kept = [(kept_frame(handler.api, frame, 0, request), 0), (kept_message(request), PACKED)]
     large = produce_request(batch(bytes(10_000)), topic="before")
-    kept.append((kept_frame(handler, memoryview(registry.encode(large, 9)), 0, large), 0))
+    kept.append((kept_frame(handler.api, memoryview(registry.encode(large, 9)), 0, large), 0))
     for each in (request, large):
         each.topic_data[0].partition_data[0].index = 77
         each.topic_data[0].name = "after"
