@@ -103,11 +103,6 @@ class AclFilter(Struct, frozen=True):
     operation: int
     permission: int
 
-    @property
-    def is_unknown(self) -> bool:
-        """Whether it holds a number that nobody knows."""
-        return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
-
     def matches(self, acl: Acl) -> bool:
         """Whether this permission is meant."""
         return (

@@ -14,7 +14,7 @@ from odradek.conform.exchange import Asked, Exchange, Sent, identity, produced
 from odradek.conform.protocol import snake
 from odradek.core.wording import counted
 
-__all__ = ["Check", "Seen", "Which", "Witnessed"]
+__all__ = ["Check", "Seen", "Which", "Witnessed", "listed"]
 
 FOREVER = 1 << 62
 SEQUENCES = 1 << 31
@@ -317,7 +317,7 @@ class Committed(_Judgement, frozen=True, kw_only=True):
         found = seen.committed(self.topic, self.values)
         if found == self.values:
             return []
-        return [f"Committed in {self.topic} is {_listed(found)}; it should be {_listed(self.values)}."]
+        return [f"Committed in {self.topic} is {listed(found)}; it should be {listed(self.values)}."]
 
 
 class GroupOffset(_Judgement, frozen=True, kw_only=True):
@@ -430,5 +430,6 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _listed(values: list[str]) -> str:
+def listed(values: list[str]) -> str:
+    """The values in a sentence."""
     return ", ".join(values) or "nothing"

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from odradek.conform.aide import Aide, AideFailed
-from odradek.conform.checks import FOREVER, Check, Witnessed
+from odradek.conform.checks import FOREVER, Check, Witnessed, listed
 from odradek.conform.driver import DriverFault, DriverProcess
 from odradek.conform.exchange import Exchange, lines, read_exchange
 from odradek.conform.protocol import (
@@ -517,7 +517,7 @@ class _Player:
             assert isinstance(result, Polled), "only polls expect values"
             found = [each.value for each in result.records]
             if found != wanted.values:
-                raise Stop(Outcome.FAIL, f"{verb} gave {_listed(found)}; it should give {_listed(wanted.values)}.")
+                raise Stop(Outcome.FAIL, f"{verb} gave {listed(found)}; it should give {listed(wanted.values)}.")
             return
         if answer.error is None:
             raise Stop(Outcome.FAIL, f"{verb} was done; it should fail{_of(wanted)}.")
@@ -690,10 +690,6 @@ def _told(answer: Answer) -> str:
     if answer.unsupported is not None:
         return f"unsupported: {answer.unsupported}"
     return f"done {_plain(answer.done)}" if answer.done else "done"
-
-
-def _listed(values: list[str]) -> str:
-    return ", ".join(values) or "nothing"
 
 
 def _of(wanted: Expected) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from odradek.host.shard import Folds
     from odradek.share.shard import ShareShard
 
-__all__ = ["READABLE", "HasReplicas", "Replicas"]
+__all__ = ["READABLE", "Replicas"]
 
 LED_AT_ONCE = 100
 """How many partitions a broker begins to lead, or gives up, before others may go on; one takes some 20 µs."""
@@ -45,13 +45,6 @@ ADOPTED_AT_ONCE = 1_000
 """How many partitions have other settings before others may go on; one takes some 4 µs."""
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
-
-
-class HasReplicas(Protocol):
-    """The partitions that this broker has replicas of."""
-
-    @property
-    def replicas(self) -> Replicas: ...
 
 
 class Node(

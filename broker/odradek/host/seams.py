@@ -14,18 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from odradek.access.authority import Authority
     from odradek.config.table import Config
-    from odradek.core.clock import Rng
     from odradek.core.flow import Kernel, Purgatory
     from odradek.core.timers import Pumps, Timers
     from odradek.core.turns import Turns
     from odradek.data.fetch_sessions import FetchSessions
-    from odradek.host.aside import Aside
     from odradek.host.cluster_spec import ClusterSpec
     from odradek.host.counters import Counters
     from odradek.host.facts import Certificates, Facts, Logger
-    from odradek.host.loggers import Loggers
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
     from odradek.metadata.image import MetadataImage
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Appends",
     "HasAppends",
-    "HasAside",
-    "HasAuthority",
     "HasClock",
     "HasConfig",
     "HasCertificates",
@@ -48,12 +42,10 @@ __all__ = [
     "HasKernel",
     "HasLedShares",
     "HasLog",
-    "HasLoggers",
     "HasMetadata",
     "HasPartitions",
     "HasPumps",
     "HasPurgatory",
-    "HasRandom",
     "HasRules",
     "HasStaticConfig",
     "HasStore",
@@ -130,15 +122,6 @@ class HasStore(Protocol):
     def store(self) -> LogStore: ...
 
 
-class HasRandom(Protocol):
-    """What is drawn: anything, and what nobody may foresee."""
-
-    @property
-    def random(self) -> Rng: ...
-    @property
-    def secrets(self) -> Rng: ...
-
-
 class HasKernel(Protocol):
     """Flows: to start them, to wait in them."""
 
@@ -158,13 +141,6 @@ class HasTurns(Protocol):
 
     @property
     def turns(self) -> Turns: ...
-
-
-class HasAside(Protocol):
-    """Having long work done beside the steps."""
-
-    @property
-    def aside(self) -> Aside: ...
 
 
 class HasPurgatory(Protocol):
@@ -193,20 +169,6 @@ class HasLog(Protocol):
 
     @property
     def log(self) -> Logger: ...
-
-
-class HasLoggers(Protocol):
-    """The levels from which on the operator is told."""
-
-    @property
-    def log(self) -> Loggers: ...
-
-
-class HasAuthority(Protocol):
-    """Who decides what clients may do; None lets everybody do everything."""
-
-    @property
-    def authority(self) -> Authority | None: ...
 
 
 class HasFetchSessions(Protocol):

@@ -30,7 +30,6 @@ from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitReque
 __all__ = ["Line", "Story", "tell"]
 
 Fields = Mapping[str, Any]
-CALM = "all is well"
 LINES_MAX = 100
 """Number of last lines that are shown of a run that could not be shrunk."""
 
