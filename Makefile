@@ -17,6 +17,7 @@
 #   make oracle    play the scenarios against a real Kafka as well, and compare
 #   make swap      a real Kafka and Odradek take turns on one data directory (ARGS="-k ..."; ODRADEK_SWAP=small)
 #   make pipeline-test  the tests of the data pipeline, several at once (Spark; ARGS="-n 0 -k scan ...")
+#   make pipeline-nightly  the same with more examples, HDFS, and 201 copies of running brokers, none of which may be bad
 #   make pipeline-jars  the jars of Spark's Kafka connector, for odradek copy
 #   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
@@ -37,7 +38,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run pictures lessons demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full conform kafka-tests oracle swap pipeline-test pipeline-jars audit-demo image-test release clean
+.PHONY: run pictures lessons demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full conform kafka-tests oracle swap pipeline-test pipeline-nightly pipeline-jars audit-demo image-test release clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -143,8 +144,13 @@ PIPELINE_JARS_FOLDER := pipeline/jars/target/jars$(addprefix -,$(KAFKA_CLIENTS))
 PIPELINE_JARS := $(PIPELINE_JARS_FOLDER)/installed
 
 pipeline-test: $(PIPELINE)/installed $(PIPELINE_JARS) $(GENERATED)
-	$(PIPELINE)/bin/mypy --follow-imports silent pipeline/odradek_pipeline $(wildcard tests/pipeline/*.py tests/pipeline/corpus/*.py bench/audit_scale/*.py) tests/oracle/answers.py
+	$(PIPELINE)/bin/mypy --follow-imports silent pipeline/odradek_pipeline $(shell find tests/pipeline bench/audit_scale -name '*.py') tests/oracle/answers.py
 	ODRADEK_PIPELINE_TESTS=1 ODRADEK_PIPELINE_JARS=$(abspath $(PIPELINE_JARS_FOLDER)) $(PIPELINE)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal tests/pipeline $(ARGS)
+
+# Every cut of a real broker's logs, ten times as many drawn histories, HDFS; and 201 copies of brokers that run.
+pipeline-nightly: $(PIPELINE)/installed $(PIPELINE_JARS) $(GENERATED)
+	ODRADEK_HYPOTHESIS=nightly ODRADEK_PIPELINE_TESTS=1 ODRADEK_PIPELINE_JARS=$(abspath $(PIPELINE_JARS_FOLDER)) $(PIPELINE)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal tests/pipeline $(ARGS)
+	$(PIPELINE)/bin/python -m tests.pipeline.record_running --copies 67
 
 bench-audit: $(PIPELINE)/installed $(GENERATED)
 	$(PIPELINE)/bin/python -m bench.audit_scale $(ARGS)

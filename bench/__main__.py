@@ -5,25 +5,36 @@ import contextlib
 import dataclasses
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.brokers import PEERS, Running, odradek_before, running
+from bench.brokers import PEERS, Running, odradek_before, odradek_on, running
+from bench.interpreter import built
 from bench.measures import MEMORY_MIB, TRAFFIC, TRANSACTIONS, Measure, memory_after_traffic, warm
 from bench.quiet import Sample, Stopwatch, awake, median, others_share
 from bench.table import print_codec, print_table
 
 SECTIONS = ["start", "memory", "traffic", "tls", "codec", "transactions"]
-TRAFFIC_PEERS = ["odradek", "kafka", "kfake", "echo", "before"]
+TRAFFIC_PEERS = ["odradek", "odradek-recorded", "kafka", "kfake", "echo", "before", "other-python"]
 TLS_PEERS = ["odradek", "odradek-tls", "kafka", "kafka-tls"]
 TLS_MEASURES = 4
 """The first measures of traffic: small and large requests."""
-TRANSACTION_PEERS = ["odradek", "odradek-tv1", "kafka", "kafka-tv1", "kfake", "before"]
-WITHOUT_ECHO = ["odradek", "kafka", "kfake"]
+TRANSACTION_PEERS = [
+    "odradek",
+    "odradek-recorded",
+    "odradek-tv1",
+    "kafka",
+    "kafka-tv1",
+    "kfake",
+    "before",
+    "other-python",
+]
+ON_REQUEST = frozenset({"odradek-recorded"})
+"""Measured where they are named alone."""
+WITHOUT_ECHO = ["odradek", "kafka", "kfake", "other-python"]
 
 Samples = dict[str, dict[str, list[Sample]]]
 """By measure and unit, then by peer: one figure of each round."""
@@ -88,8 +99,10 @@ def side_by_side(measures: Sequence[Measure], peers: Sequence[str], given: argpa
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"of {','.join(SECTIONS)}")
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)}")
+    usual = [peer for peer in PEERS if peer not in ON_REQUEST]
+    parser.add_argument("--peers", default=",".join(usual), help=f"of {','.join(PEERS)}")
     parser.add_argument("--before", type=Path, help="a working copy that is measured as well, as `before`")
+    parser.add_argument("--python", type=Path, help="an interpreter on which it is measured as well, as `other-python`")
     parser.add_argument("--match", default="", help="only measures whose name contains this")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each single run")
@@ -105,6 +118,11 @@ def main() -> None:
     if given.before is not None:
         PEERS["before"] = odradek_before(given.before)
         wanted.append("before")
+    interpreters = {"odradek": built(sys.executable)}
+    if given.python is not None:
+        PEERS["other-python"] = odradek_on(given.python)
+        wanted.append("other-python")
+        interpreters["other-python"] = built(str(given.python))
     samples: Samples = {}
     codec: dict[str, dict[str, float]] = {}
 
@@ -127,6 +145,8 @@ def main() -> None:
 
             codec = codec_rounds(given.rounds)
     finally:
+        for peer, interpreter in interpreters.items():
+            print(f"{peer}: {interpreter}")
         report(samples, codec, given.json)
 
 
@@ -147,7 +167,7 @@ def report(samples: Samples, codec: dict[str, dict[str, float]], file: Path | No
 
 
 def machine() -> dict[str, object]:
-    return {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
+    return {"cores": os.cpu_count(), "python": built(sys.executable), "load": os.getloadavg()}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from tests.clients.toolchain import go_program, jars
 
 from odradek.net.certs import Certificates, make_certificates
 
-__all__ = ["PEERS", "TOPIC", "WITH_TLS", "Running", "odradek_before", "running"]
+__all__ = ["PEERS", "TOPIC", "WITH_TLS", "Running", "odradek_before", "odradek_on", "running"]
 
 HERE = Path(__file__).resolve().parent
 TOPIC = "bench-%04d"  # names of one length: the echo answers with one of its own
@@ -71,11 +71,25 @@ def odradek_tls(port: int, folder: Path) -> list[str]:
     return [*odradek()(port, folder), "--security", "ssl", "--certs", str(certificates(folder).folder)]
 
 
+def odradek_recorded(port: int, folder: Path) -> list[str]:
+    return [*odradek()(port, folder), "--record", str(folder / "recording")]
+
+
 def odradek_before(package: Path) -> Prepare:
     """The same from another working copy: what a change has cost."""
 
     def prepare(port: int, folder: Path) -> list[str]:
         return ["env", f"PYTHONPATH={package / 'broker'}", *odradek()(port, folder)]
+
+    return prepare
+
+
+def odradek_on(python: Path) -> Prepare:
+    """The same on another interpreter, one that has what Odradek needs: what its build has cost or given."""
+
+    def prepare(port: int, folder: Path) -> list[str]:
+        _, *rest = odradek()(port, folder)
+        return ["env", f"PYTHONPATH={HERE.parent / 'broker'}", str(python), *rest]
 
     return prepare
 
@@ -155,6 +169,7 @@ PEERS: dict[str, Prepare] = {
     "odradek-tv1": odradek("--transaction-version", "1"),
     "kafka": kafka(2),
     "kafka-tv1": kafka(1),
+    "odradek-recorded": odradek_recorded,
     "odradek-tls": odradek_tls,
     "kafka-tls": kafka(2, tls=True),
     "kfake": kfake,

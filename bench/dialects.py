@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from odradek.dialects.load import names
+from odradek.releases.dialects.load import names
 
 __all__ = ["main"]
 

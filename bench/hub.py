@@ -55,6 +55,10 @@ class Caller:
         made = self.call("POST", "/clusters", {"brokers": brokers, "topics": ["t"]})
         return (time.perf_counter() - began) * 1000, made["id"], made["bootstrap"]
 
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
     def remove(self, cluster: str) -> None:
         """End a cluster."""
         self.call("DELETE", f"/clusters/{cluster}")

@@ -6,8 +6,8 @@ First requests to one broker, which is its own coordinator: a Produce that joins
 transaction until its marker is written, a TxnOffsetCommit that joins one, and a heartbeat of a consumer group at rest.
 Then two simulated brokers. A Produce that joins a transaction whose coordinator is the other broker, and the EndTxn of
 that transaction until its marker is written; the producer is connected. Counted are distinct files below
-`broker/odradek` without what is generated and what simulates, Python calls in them, and consecutive calls in
-different files.
+`broker/odradek` without what is generated and what simulates, and consecutive calls in different files of them; then
+all calls of Python functions and of C functions, those of generated code included.
 Then the time of a whole transaction of one record in the steps of one broker that is its own coordinator, that of its
 EndTxn alone, and the bound: the bytes that have to be read, checked, written and appended, in a loop with nothing
 around it. Each is the least of many: what else a machine does makes times longer, never shorter.
@@ -36,8 +36,8 @@ from odradek.core.machine import LogRecord
 from odradek.host.events import Connected, Effect, Event
 from odradek.log.log import Log
 from odradek.log.log_store import LogStore
+from odradek.records.batch import plain_batch
 from odradek.records.control import end_txn_marker
-from odradek.records.plain import plain_batch
 from odradek.records.record import Record, build_batch
 from odradek.records.validate import TopicRules, Validated, validate_produce
 from odradek.txn.entry import Entry, encode_entry, encode_id
@@ -60,27 +60,33 @@ class Cost(Struct, frozen=True):
     """What was passed."""
 
     modules: int
-    calls: int
     changes_of_file: int
+    python_calls: int
+    c_calls: int
 
 
 def cost(act: Callable[[], object]) -> Cost:
     """What the steps of all brokers pass while this is done."""
     files: list[str] = []
     known: dict[CodeType, bool] = {}
+    python_calls = c_calls = 0
 
     def entered(frame: FrameType, event: str, argument: object) -> None:
-        if event != "call":
-            return
-        code = frame.f_code
-        if code not in known:
-            known[code] = code.co_filename.startswith(str(PACKAGE)) and not code.co_filename.startswith(LEFT_OUT)
-        if known[code]:
-            files.append(code.co_filename)
+        nonlocal python_calls, c_calls
+        if event == "c_call":
+            c_calls += 1
+        elif event == "call":
+            python_calls += 1
+            code = frame.f_code
+            if code not in known:
+                known[code] = code.co_filename.startswith(str(PACKAGE)) and not code.co_filename.startswith(LEFT_OUT)
+            if known[code]:
+                files.append(code.co_filename)
 
     step = Node.step
 
     def profiled(node: Node, event: Event, now: int) -> list[Effect]:
+        nonlocal c_calls
         if isinstance(event, Connected):
             return step(node, event, now)
         sys.setprofile(entered)
@@ -88,10 +94,11 @@ def cost(act: Callable[[], object]) -> Cost:
             return step(node, event, now)
         finally:
             sys.setprofile(None)
+            c_calls -= 1  # this one
 
     with mock.patch.object(Node, "step", profiled):
         act()
-    return Cost(len(set(files)), len(files), sum(a != b for a, b in pairwise(files)))
+    return Cost(len(set(files)), sum(a != b for a, b in pairwise(files)), python_calls, c_calls)
 
 
 def own_costs() -> dict[str, Cost]:
@@ -235,8 +242,9 @@ def _do(cluster: Cluster, act: Callable[[], object]) -> None:
 
 
 if __name__ == "__main__":
-    print("| request | modules | calls | changes of file |\n| --- | ---: | ---: | ---: |")
+    print("| request | modules | changes of file | calls of Python functions | of C functions |")
+    print("| --- | ---: | ---: | ---: | ---: |")
     for name, each in {**own_costs(), **costs()}.items():
-        print(f"| {name} | {each.modules} | {each.calls} | {each.changes_of_file} |")
+        print(f"| {name} | {each.modules} | {each.changes_of_file} | {each.python_calls} | {each.c_calls} |")
     for name, (whole, end) in (("in a broker", least_us()), ("the bytes alone", bare_us())):
         print(f"\n{name}: {whole:.0f} µs for a transaction of one record, {end:.0f} of them for its EndTxn")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Sample", "Stopwatch", "awake", "median", "others_share"]
+__all__ = ["Sample", "Stopwatch", "awake", "median", "others_share", "process_seconds"]
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -60,7 +60,7 @@ class Stopwatch:
     def _own_seconds(self) -> float:
         children, here = resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF)
         ended = children.ru_utime + children.ru_stime + here.ru_utime + here.ru_stime
-        return ended + sum(_process_seconds(pid) for pid in self._pids)
+        return ended + sum(process_seconds(pid) for pid in self._pids)
 
     def others(self) -> float:
         used = (_busy_seconds() - self._busy) - (self._own_seconds() - self._own)
@@ -75,7 +75,8 @@ def _busy_seconds() -> float:
     return (user + nice + system + irq + softirq + steal) / TICKS
 
 
-def _process_seconds(pid: int) -> float:
+def process_seconds(pid: int) -> float:
+    """Processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 

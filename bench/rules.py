@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from bench.profile_produce import frame, node
-from odradek.host import serving
+from odradek.host import exchange
 from odradek.host.events import Received
 from odradek.testing import Cluster
 
@@ -31,17 +31,17 @@ DRAWS = 10_000
 
 
 def without_rules() -> CodeType:
-    """`serving.begin` with the question for rules cut out."""
-    source = inspect.getsource(serving.begin)
+    """`exchange.begin` with the question for rules cut out."""
+    source = inspect.getsource(exchange.begin)
     start = source.index("    if node.faults is not None")
     end = source.index("    return handler.serve(call), False")
-    scope: dict[str, Any] = dict(vars(serving))
+    scope: dict[str, Any] = dict(vars(exchange))
     exec(f"from __future__ import annotations\n{source[:start]}{source[end:]}", scope)
     code: CodeType = scope["begin"].__code__
     return code
 
 
-WITH, WITHOUT = serving.begin.__code__, without_rules()
+WITH, WITHOUT = exchange.begin.__code__, without_rules()
 
 
 def bytecodes() -> dict[str, int]:
@@ -51,9 +51,9 @@ def bytecodes() -> dict[str, int]:
         broker.step(received, NOW)
     counted = {}
     for name, code in (("with", WITH), ("without", WITHOUT)):
-        serving.begin.__code__ = code
+        exchange.begin.__code__ = code
         counted[name] = _bytecodes_of(lambda: broker.step(received, NOW))
-    serving.begin.__code__ = WITH
+    exchange.begin.__code__ = WITH
     return counted
 
 
@@ -99,11 +99,11 @@ def pairs() -> list[float]:
             for number in range(WARM + PAIRS):
                 took = {}
                 for code in dice.sample((WITH, WITHOUT), 2):  # who goes first is drawn
-                    serving.begin.__code__ = code
+                    exchange.begin.__code__ = code
                     took[code] = seconds(connection, sent, answer_bytes)
                 if number >= WARM:
                     ratios.append(took[WITHOUT] / took[WITH])
-    serving.begin.__code__ = WITH
+    exchange.begin.__code__ = WITH
     return ratios
 
 

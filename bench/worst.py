@@ -20,17 +20,17 @@ from typing import TypeAlias
 from msgspec import Struct, convert
 
 from odradek.host.router import ENTRIES_MAX, SERVED, SHARED_ENTRIES_MAX
-from odradek.net.driver import TURN_S
 from odradek.net.garbage import Garbage
+from odradek.net.outside import TURN_S
 from odradek.net.warm import pieces
 from odradek.records.record import Record, build_batch
-from odradek.releases import WIDEST
+from odradek.releases.table import WIDEST
 from odradek.sim import World
 from odradek.wire import registry
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.registry import ApiKey
 
-__all__ = ["TOPICS", "WORST", "Survey", "Worst"]
+__all__ = ["SHORT", "TOPICS", "WORST", "Survey", "Worst"]
 
 LARGE, SMALL = 10_000, 1_000
 """Partitions of the large topic, and how many small topics there are."""
@@ -114,7 +114,24 @@ def _worst(api_key: ApiKey, version: int, of: Callable[[ApiKey], Body], before: 
     return Worst(api_key, version, lambda _: of(api_key), before)
 
 
+def _states(api_key: ApiKey, of_partition: Mapping[str, object], before: str | None = None) -> Worst:
+    """The states of a share group, at the share coordinator."""
+
+    def body(topic_id: bytes) -> Mapping[str, object]:
+        partitions = [{"partition": index, **of_partition} for index in range(LARGE - SPARE)]
+        return {"group_id": "ss", "topics": [{"topic_id": topic_id, "partitions": partitions}]}
+
+    return Worst(api_key, 0, body, before)
+
+
 A = ApiKey
+SHORT = frozenset({
+    A.ADD_OFFSETS_TO_TXN, A.ADD_RAFT_VOTER, A.ALLOCATE_PRODUCER_IDS, A.ALTER_PARTITION, A.API_VERSIONS,
+    A.DESCRIBE_CLUSTER, A.ENVELOPE, A.EXPIRE_DELEGATION_TOKEN, A.GET_TELEMETRY_SUBSCRIPTIONS, A.HEARTBEAT,
+    A.PUSH_TELEMETRY, A.REMOVE_RAFT_VOTER, A.RENEW_DELEGATION_TOKEN, A.SASL_AUTHENTICATE, A.SASL_HANDSHAKE,
+    A.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, A.UNREGISTER_BROKER, A.UNREGISTER_CONTROLLER,
+})  # fmt: skip
+"""APIs about one thing, those that brokers alone ask for, and PushTelemetry, whose bytes are read beside the steps."""
 WORST: dict[str, Worst] = {
     "Produce": _worst(A.PRODUCE, 9, lambda key: _produce(_many(key))),
     "Fetch": _worst(A.FETCH, 12, lambda key: {
@@ -341,6 +358,54 @@ WORST: dict[str, Worst] = {
             "subtopology_id": "0", "source_topics": ["t", *(f"s{i}" for i in range(SMALL))],
         }]},
         "active_tasks": [], "standby_tasks": [], "warmup_tasks": [],
+    }),
+    "StreamsGroupDescribe": _worst(A.STREAMS_GROUP_DESCRIBE, 1, lambda key: {"group_ids": _names(key)}),
+    "StreamsGroupDescribe of one": _worst(
+        A.STREAMS_GROUP_DESCRIBE, 1, lambda key: {"group_ids": ["st"]}, "StreamsGroupHeartbeat"
+    ),
+    "DeleteShareGroupOffsets": _worst(A.DELETE_SHARE_GROUP_OFFSETS, 0, lambda key: {
+        "group_id": "sd", "topics": [{"topic_name": name} for name in _names(key)],
+    }),
+    "DeleteShareGroupOffsets of 10,000 partitions": _worst(A.DELETE_SHARE_GROUP_OFFSETS, 0, lambda key: {
+        "group_id": "so", "topics": [{"topic_name": "t"}],
+    }, "AlterShareGroupOffsets"),
+    "InitializeShareGroupState": _states(A.INITIALIZE_SHARE_GROUP_STATE, {"state_epoch": 0, "start_offset": 0}),
+    "WriteShareGroupState": _states(
+        A.WRITE_SHARE_GROUP_STATE,
+        {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": []},
+        "InitializeShareGroupState",
+    ),
+    "ReadShareGroupState": _states(
+        A.READ_SHARE_GROUP_STATE, {"leader_epoch": 0}, "InitializeShareGroupState"
+    ),
+    "ReadShareGroupStateSummary": _states(
+        A.READ_SHARE_GROUP_STATE_SUMMARY, {"leader_epoch": 0}, "InitializeShareGroupState"
+    ),
+    "DeleteShareGroupState": _states(A.DELETE_SHARE_GROUP_STATE, {}, "InitializeShareGroupState"),
+    "SyncGroup": _worst(A.SYNC_GROUP, 4, lambda key: {
+        "group_id": "g", "generation_id": 1, "member_id": "m",
+        "assignments": [{"member_id": name, "assignment": b""} for name in _names(key)],
+    }),
+    "DescribeAcls": _worst(A.DESCRIBE_ACLS, 3, lambda key: {
+        "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,
+        "host_filter": None, "operation": 1, "permission_type": 1,
+    }, "CreateAcls"),
+    "DescribeClientQuotas": _worst(
+        A.DESCRIBE_CLIENT_QUOTAS, 1, lambda key: {"components": []}, "AlterClientQuotas"
+    ),
+    "ListConfigResources": _worst(
+        A.LIST_CONFIG_RESOURCES, 1, lambda key: {}, "IncrementalAlterConfigs of groups"
+    ),
+    "UpdateFeatures": _worst(A.UPDATE_FEATURES, 2, lambda key: {
+        "timeout_ms": 30_000,
+        "feature_updates": [{"feature": name, "max_version_level": 1, "upgrade_type": 1} for name in _names(key)],
+    }),
+    "CreateDelegationToken": _worst(A.CREATE_DELEGATION_TOKEN, 3, lambda key: {
+        "max_lifetime_ms": -1,
+        "renewers": [{"principal_type": "User", "principal_name": name} for name in _names(key)],
+    }),
+    "DescribeDelegationToken": _worst(A.DESCRIBE_DELEGATION_TOKEN, 3, lambda key: {
+        "owners": [{"principal_type": "User", "principal_name": name} for name in _names(key)],
     }),
     "DescribeTopicPartitions": _worst(A.DESCRIBE_TOPIC_PARTITIONS, 0, lambda key: {
         "topics": [{"name": "t"}, *({"name": f"s{i}"} for i in range(SMALL))], "response_partition_limit": 2_000,

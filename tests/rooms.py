@@ -1,25 +1,34 @@
-"""The rooms of a broker and their imports; `python -m tests.rooms` draws them into docs/architecture.md."""
+"""The rooms of a broker and of the pipeline, and their imports; `python -m tests.rooms` draws them into docs."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import grimp
 
-PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
-ROOMS = ("data", "txn", "group", "share", "metadata", "access", "limits", "telemetry", "faults", "host")
-"""Those that the picture shows; `broker` imports all of them, and all import `core` and the leaves."""
+DOCS = Path(__file__).parents[1] / "docs"
+BROKER, PIPELINE = "odradek", "odradek_pipeline"
+PAGES: Mapping[str, Path] = {BROKER: DOCS / "architecture.md", PIPELINE: DOCS / "pipeline.md"}
+"""Where the picture of each package is."""
+ROOMS: Mapping[str, Sequence[str]] = {
+    BROKER: ("data", "txn", "group", "offsets", "share", "metadata", "access", "limits", "telemetry", "faults", "host"),
+    PIPELINE: (
+        "commands", "demo", "report", "watch", "jobs", "spark", "incidents",
+        "transactions", "groups", "history", "events", "directories", "audit", "logs", "access",
+    ),
+}  # fmt: skip
+"""Those that the pictures show; `odradek.broker` imports all of its rooms, and all import `core` and the leaves."""
 _PICTURE = re.compile(r"```mermaid\nflowchart TD\n(.*?)```", re.DOTALL)
 
 
 @cache
-def imports() -> Mapping[str, frozenset[str]]:
+def imports(package: str = BROKER) -> Mapping[str, frozenset[str]]:
     """Every module of the package with those that it imports, whether it does so for types alone or late."""
-    graph = grimp.build_graph("odradek", exclude_type_checking_imports=False, cache_dir=None)
+    graph = grimp.build_graph(package, exclude_type_checking_imports=False, cache_dir=None)
     return {module: frozenset(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
 
 
@@ -42,27 +51,29 @@ def room_of(module: str) -> str:
     return ".".join(module.split(".")[1:2])
 
 
-def picture() -> str:
+def picture(package: str = BROKER) -> str:
     """Which room imports which, as lines of a Mermaid flowchart."""
-    found = {(room_of(module), room_of(other)) for module, others in imports().items() for other in others}
+    found = {(room_of(module), room_of(other)) for module, others in imports(package).items() for other in others}
+    rooms = ROOMS[package]
     lines = []
-    for room in ROOMS:
-        others = [other for other in ROOMS if other != room and (room, other) in found]
+    for room in rooms:
+        others = [other for other in rooms if other != room and (room, other) in found]
         if others:
             lines.append(f"  {room} --> {' & '.join(others)}\n")
     return "".join(lines)
 
 
-def drawn() -> str:
+def drawn(package: str = BROKER) -> str:
     """What the page shows."""
-    [found] = _PICTURE.findall(PAGE.read_text(encoding="utf-8"))
+    [found] = _PICTURE.findall(PAGES[package].read_text(encoding="utf-8"))
     return str(found)
 
 
 def draw() -> None:
-    """Put the picture as it is into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(_PICTURE.sub(f"```mermaid\nflowchart TD\n{picture()}```", text), encoding="utf-8")
+    """Put the pictures as they are into the pages."""
+    for package, page in PAGES.items():
+        text = page.read_text(encoding="utf-8")
+        page.write_text(_PICTURE.sub(f"```mermaid\nflowchart TD\n{picture(package)}```", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

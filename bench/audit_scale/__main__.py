@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from bench.audit_scale.cluster import HOST, ended_with, spark_cluster
 from bench.audit_scale.logs import TRANSFERS, Made, Plan, make_logs
+from bench.audit_scale.tasks import SETTINGS, read_events, stages_of, table_of
 from bench.audit_scale.watch import Watch
 
 MASTERS = ("local[1]", "local[2]", "cluster-1", "cluster-2")
@@ -57,9 +58,16 @@ class Run:
     python_worker: float
     executors: float
     cpu_s: float
+    cpu_python_s: float
+    """Of that, Python's: the driver and all workers. The rest is that of JVMs."""
+    pythons: int
+    """How many Python processes there were, the driver left out."""
+    executors_cpu_s: tuple[float, ...]
+    """Of each executor, with its Python workers; nothing of a local master."""
     others: float
     found: str
     tree: str = "now"
+    tasks: str = ""
 
 
 def main() -> int:
@@ -74,7 +82,7 @@ def main() -> int:
             for master in arguments.masters:
                 for name, tree in rounds(arguments):
                     try:
-                        run = _play(folder, logs, made, size, master, tree)
+                        run = _play(folder, logs, made, size, master, tree, tasks=arguments.tasks)
                         runs.append(replace(run, tree=name))
                         print(f"  {runs[-1]}", file=sys.stderr, flush=True)
                     except (RuntimeError, TimeoutError):  # the other runs still say something
@@ -119,6 +127,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--compacted", action="store_true", help="the cleaner has gone over the topic of idempotent producers"
     )
+    parser.add_argument(
+        "--skew", type=float, default=0, help="the part of all bytes that the topic of idempotent producers has"
+    )
+    parser.add_argument("--tasks", action="store_true", help="list stages, and what each executor had of them")
     parser.add_argument("--dir", default=None, help="where the logs are made; 1.4 times the largest size must fit")
     parser.add_argument("--keep", action="store_true", help="leave results and Spark's logs there")
     return parser.parse_args()
@@ -156,6 +168,7 @@ def _make(folder: Path, size: float, arguments: argparse.Namespace) -> tuple[Mad
         producers=arguments.producers,
         hanging=not arguments.no_hanging and arguments.partitions[0] > 0,
         compacted=arguments.compacted,
+        skew=arguments.skew,
     )
     free = shutil.disk_usage(folder).free
     needed = plan.total_bytes * NEEDED
@@ -171,12 +184,19 @@ def _out(folder: Path, size: float, master: str) -> Path:
     return folder / f"out-{size:g}-{MASTERS.index(master)}"
 
 
-def _play(folder: Path, logs: Path, made: Made, size: float, master: str, tree: str | None) -> Run:
+def _play(folder: Path, logs: Path, made: Made, size: float, master: str, tree: str | None, *, tasks: bool) -> Run:
     scratch = folder / "scratch"
     configuration = folder / "conf"
-    for path in (scratch, configuration):
+    events = folder / "events"
+    shutil.rmtree(events, ignore_errors=True)
+    for path in (scratch, configuration, events):
         path.mkdir(exist_ok=True)
-    (configuration / "spark-defaults.conf").write_text(DEFAULTS.format(scratch=scratch))
+    defaults = DEFAULTS.format(scratch=scratch)
+    if tasks:
+        defaults += SETTINGS.format(folder=events)
+    if tree is not None:  # else the workers of a cluster would run this checkout's audit for the driver of another
+        defaults += f"spark.executorEnv.PYTHONPATH {_path_of(tree)}\n"
+    (configuration / "spark-defaults.conf").write_text(defaults)
     with _started(master, folder) as (address, workers):
         out = _out(folder, size, master)
         began = time.perf_counter()
@@ -189,7 +209,7 @@ def _play(folder: Path, logs: Path, made: Made, size: float, master: str, tree: 
     summary = json.loads((out / "summary.json").read_text())
     driver = watch.roots[0]
     jvms = watch.below([driver], "java")
-    pythons = [one.memory for one in watch.below(watch.roots, "python")]
+    pythons = watch.below(watch.roots, "python")
     return Run(
         size,
         master,
@@ -199,11 +219,15 @@ def _play(folder: Path, logs: Path, made: Made, size: float, master: str, tree: 
         summary["batches"],
         watch.memory(driver),
         max((one.memory for one in jvms), default=0.0),
-        max(pythons, default=0.0),
+        max((one.memory for one in pythons), default=0.0),
         sum(one.memory for one in watch.below(workers, "java")),
         watch.cpu,
+        watch.spent([driver], only=True) + sum(one.cpu for one in pythons),
+        len(pythons),
+        tuple(watch.spent([worker]) for worker in workers),
         watch.others,
         _found(out, made, code),
+        tasks=table_of(stages_of(read_events(events))) if tasks else "",
     )
 
 
@@ -223,13 +247,18 @@ def _command(arguments: list[str], folder: Path, workers: Sequence[int], tree: s
         "TMPDIR": str(folder / "scratch"),
     }
     if tree is not None:
-        environment["PYTHONPATH"] = f"{tree}/broker:{tree}/pipeline"
+        environment["PYTHONPATH"] = _path_of(tree)
     with (folder / "audit.log").open("wb") as log:
         command = [sys.executable, "-m", "odradek", *arguments]
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     with ended_with(process), Watch(process.pid, *workers) as watch:
         code = process.wait()
     return watch, code
+
+
+def _path_of(tree: str) -> str:
+    """Where Python finds the packages of a checkout."""
+    return f"{tree}/broker:{tree}/pipeline"
 
 
 def _found(out: Path, made: Made, code: int) -> str:
@@ -259,6 +288,9 @@ COLUMNS = (
     "s per GB",
     "MB/s",
     "CPU, s",
+    "of it Python, s",
+    "Python processes",
+    "of each executor, s",
     "driver Python, MiB",
     "driver JVM, MiB",
     "largest Python worker, MiB",
@@ -286,7 +318,10 @@ def print_table(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
             f"{run.command_s:.1f}",
             f"{run.audit_s / (run.bytes / GB):.2f}",
             f"{run.bytes / 1e6 / run.audit_s:,.0f}",
-            f"{run.cpu_s:.0f}",
+            f"{run.cpu_s:.1f}",
+            f"{run.cpu_python_s:.1f}",
+            f"{run.pythons}",
+            ", ".join(f"{seconds:.1f}" for seconds in run.executors_cpu_s),
             f"{run.driver_python:.0f}",
             f"{run.driver_jvm:.0f}",
             f"{run.python_worker:.0f}",
@@ -295,6 +330,9 @@ def print_table(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
         )
         print("| " + " | ".join(cells) + " |")
     print()
+    for run in runs:
+        if run.tasks:
+            print(f"{run.gigabytes:g} GB, `{run.master}`, {run.tree}:\n\n{run.tasks}\n")
     for master in arguments.masters:
         for tree in ("before", "now"):
             mine = [run for run in runs if (run.master, run.tree) == (master, tree)]

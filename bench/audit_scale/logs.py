@@ -22,10 +22,10 @@ from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from odradek_pipeline.layout import TRANSACTION_STATE
-from odradek_pipeline.payload import STATES
-from odradek_pipeline.scan import HEADER, HEADER_BYTES
-from odradek_pipeline.sidecars import ABORTED, INDEX, PRODUCER, TIME_INDEX
+from odradek_pipeline.logs.layout import TRANSACTION_STATE
+from odradek_pipeline.logs.payload import STATES
+from odradek_pipeline.logs.scan import HEADER, HEADER_BYTES
+from odradek_pipeline.logs.sidecars import ABORTED, INDEX, PRODUCER, TIME_INDEX
 
 __all__ = ["EVENTS", "TRANSFERS", "Made", "Plan", "make_logs"]
 
@@ -53,6 +53,8 @@ class Plan:
     hanging: bool = False
     compacted: bool = False
     """The topic of idempotent producers has lost every second batch to the cleaner, up to its last segment."""
+    skew: float = 0.0
+    """The part of all bytes that the one partition of idempotent producers has; 0 shares them out evenly."""
 
     @property
     def records(self) -> int:
@@ -74,10 +76,13 @@ class Plan:
         """Transactions of a producer id before it is replaced by another, between two units."""
         return EPOCHS_MAX // self.rounds * self.rounds
 
-    @property
-    def partition_bytes(self) -> int:
-        """Bytes of each partition."""
-        return self.total_bytes // (self.transactional_partitions + self.idempotent_partitions)
+    def partition_bytes(self, topic: str) -> int:
+        """Bytes of each partition of a topic."""
+        if not self.skew:
+            return self.total_bytes // (self.transactional_partitions + self.idempotent_partitions)
+        if topic == EVENTS:
+            return int(self.total_bytes * self.skew / self.idempotent_partitions)
+        return int(self.total_bytes * (1 - self.skew) / self.transactional_partitions)
 
 
 @dataclass
@@ -229,6 +234,8 @@ class _Partition:
         self.indexed = _indexed(unit)
         self.made = Made()
         self.units = 0
+        self.bytes = plan.partition_bytes(directories[0].name.rpartition("-")[0])
+        """So many are to be made in each directory."""
         self.producers: dict[int, tuple[int, ...]] = {}
         for directory in directories:
             directory.mkdir(parents=True)
@@ -240,7 +247,7 @@ class _Partition:
 
     def write(self) -> None:
         """All segments."""
-        while self.made.bytes < self.plan.partition_bytes:
+        while self.made.bytes < self.bytes:
             self._segment()
 
     def _segment(self) -> None:
@@ -251,7 +258,7 @@ class _Partition:
         files = [(directory / f"{base:020}.log").open("wb") for directory in self.directories]
         try:
             while size == 0 or (
-                size + len(self.unit.content) <= self.plan.segment_bytes and self.made.bytes < self.plan.partition_bytes
+                size + len(self.unit.content) <= self.plan.segment_bytes and self.made.bytes < self.bytes
             ):
                 content, headers = self.unit.repeated(self.units)
                 for file in files:

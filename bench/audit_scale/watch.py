@@ -77,6 +77,13 @@ class Watch:
         family -= set(roots)
         return [one for (pid, _), one in self.seen.items() if pid in family and one.name.startswith(name)]
 
+    def spent(self, roots: Iterable[int], *, only: bool = False) -> float:
+        """Processor time of some of the roots while this watched, s; unless `only` they are meant, also of what is
+        below them."""
+        mine = set(roots)
+        of_roots = sum(one.cpu - self._before.get(key, 0.0) for key, one in self.seen.items() if key[0] in mine)
+        return of_roots if only else of_roots + sum(one.cpu for one in self.below(mine, ""))
+
     def memory(self, pid: int) -> float:
         """The highest of one process, MiB."""
         return max((one.memory for (seen, _), one in self.seen.items() if seen == pid), default=0.0)

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from odradek_pipeline.allowed import Explained
-from odradek_pipeline.headers import CONTROL, TRANSACTIONAL
-from odradek_pipeline.jobs.producer_checks import OF_BATCHES, Checks
-from odradek_pipeline.sidecar_checks import CLAIM_COLUMNS, Beside
+from odradek_pipeline.logs.headers import CONTROL, TRANSACTIONAL
+from odradek_pipeline.spark.producer_checks import OF_BATCHES, Checks
+from odradek_pipeline.transactions.allowed import Explained
+from odradek_pipeline.transactions.sidecar_checks import CLAIM_COLUMNS, Beside
 
 ROWS = 10_000
 """As many as Spark puts into one batch of Arrow."""

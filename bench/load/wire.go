@@ -139,7 +139,7 @@ func (c *conn) ask(request kmsg.Request) (kmsg.Response, error) {
 
 func create(c *conn, o options) error {
 	request := kmsg.NewPtrCreateTopicsRequest()
-	request.Version, request.TimeoutMillis = 5, 20000
+	request.Version, request.TimeoutMillis = 4, 20000 // the newest that kfake serves here
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = o.topic, int32(o.partitions), 1
 	for pair := range strings.SplitSeq(o.configs, ",") {

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from odradek.access.entrance import Entrance
-from odradek.core.clock import Clock
-from odradek.core.flow import Kernel, Purgatory
-from odradek.core.timers import PUMPED_AT_ONCE, Pumps, Timers
-from odradek.core.turns import Turns
+from odradek.core.by_type import taken
+from odradek.core.internal_topics import CoordinatorKind
+from odradek.core.machine import Refused
+from odradek.core.timers import PUMPED_AT_ONCE
 from odradek.data.fetch_sessions import FetchSessions
-from odradek.host import dynamic_config
-from odradek.host.aside import Aside
 from odradek.host.connection import Connection
 from odradek.host.coordinators import Coordinators
 from odradek.host.events import (
@@ -30,6 +30,7 @@ from odradek.host.events import (
     Drained,
     Effect,
     Event,
+    Gathered,
     Handed,
     LeaderAdvanced,
     MetadataAdvanced,
@@ -39,84 +40,49 @@ from odradek.host.events import (
     Tick,
     Turn,
 )
-from odradek.host.exchange import Accepted
-from odradek.host.facts import Certificates, EventSink, Facts, Logger
+from odradek.host.exchange import Serving
+from odradek.host.facts import EventSink, Logger
 from odradek.host.housekeeping import Housekeeping
-from odradek.host.loggers import Loggers
-from odradek.host.metadata import Metadata
 from odradek.host.metrics import Metrics
-from odradek.host.outbox import Outbox
 from odradek.host.peer_connection import PeerConnection
 from odradek.host.peers import Peers
 from odradek.host.replicas import Replicas
-from odradek.host.replication import Replication
-from odradek.host.router import Router
-from odradek.host.settings import Settings
-from odradek.host.shard import ShardParts
+from odradek.log.disk import DiskError
 from odradek.metadata.controller_role import ControllerRole, StartRefused
-from odradek.metadata.image import EMPTY, MetadataImage
+from odradek.metadata.image import ResourceType
 from odradek.txn.producer_id_supply import ProducerIdSupply
-from odradek.wire.codecs import PLAIN
-from odradek.wire.errors import EncodeError
+from odradek.wire.errors import EncodeError, ErrorCode
+from odradek.wire.messages.apis import FETCH, SHARE_FETCH
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.access.api.credentials import CredentialApi
-    from odradek.access.api.permissions import AclApi
-    from odradek.access.api.tokens import TokenApi
-    from odradek.access.authority import Authority
     from odradek.access.gate import Gate
-    from odradek.access.listener_logins import SaslListener
+    from odradek.access.mechanisms import SaslListener
     from odradek.access.principal import Peer
     from odradek.config.table import Config
     from odradek.core.clock import Rng
-    from odradek.data.fetch import FetchApi
-    from odradek.data.log_offsets import LogOffsetsApi
-    from odradek.data.produce import ProduceApi
-    from odradek.faults.faults import Faults
-    from odradek.group.classic.api import GroupApi
-    from odradek.group.consumer.api import ConsumerGroupApi
-    from odradek.group.offsets.api import OffsetApi
-    from odradek.group.offsets.txn_api import TxnOffsetApi
     from odradek.group.shard import GroupShard
-    from odradek.group.share.api import ShareGroupApi
-    from odradek.group.streams.api import StreamsGroupApi
     from odradek.group.streams.internal_topics import StreamsTopics
+    from odradek.host.call import Call
     from odradek.host.cluster_spec import ClusterSpec
-    from odradek.host.envelopes import EnvelopeApi
     from odradek.host.forwarding import Forwarding
-    from odradek.limits.api import LimitApi
     from odradek.limits.connections import ConnectionLimits
-    from odradek.limits.quotas import Quotas
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
-    from odradek.metadata.api.cluster import ClusterApi
-    from odradek.metadata.api.configs import ConfigApi
-    from odradek.metadata.api.features import FeatureApi
-    from odradek.metadata.api.find_coordinator import FindCoordinatorApi
-    from odradek.metadata.api.listener_certificates import ListenerCertificates
-    from odradek.metadata.api.metadata import MetadataApi
-    from odradek.metadata.api.quorum import QuorumApi
-    from odradek.metadata.api.replicas import ReplicaApi
-    from odradek.metadata.api.topic_partitions import TopicPartitionsApi
-    from odradek.metadata.api.topics import TopicApi
-    from odradek.share.fetch import ShareFetchApi
+    from odradek.metadata.image import MetadataImage
     from odradek.share.leader import Shares
     from odradek.share.shard import ShareShard
-    from odradek.share.state_api import ShareStateApi
     from odradek.share.state_client import ShareStateClient
-    from odradek.telemetry.api import TelemetryApi
-    from odradek.telemetry.telemetry import Telemetry
-    from odradek.txn.admission import Admission
-    from odradek.txn.api import TransactionApi
-    from odradek.txn.rules import Rules
+    from odradek.telemetry.receiver import Telemetry
+    from odradek.txn.admission import Admission, Registration
+    from odradek.txn.decision_tables import Rules
     from odradek.txn.shard import TransactionShard
     from odradek.txn.write_markers import MarkerApi
 
-__all__ = ["EventSink", "Logger", "Node"]
+__all__ = ["FAMILIES", "EventSink", "Logger", "Node"]
 
 
-class Node:
+class Node(Serving):
     """A broker of a cluster, and its controller if it is the one that the cluster names."""
 
     def __init__(
@@ -134,145 +100,78 @@ class Node:
         encodes: bool = False,
         secrets: Rng | None = None,
     ) -> None:
-        self.node_id = node_id
-        self.static_config = config
-        self.config = config
-        self.settings = Settings(config)
-        self.store = store
-        self.cluster = cluster
-        self.random = random
-        self.secrets = secrets or random
-        """What nobody may foresee is drawn from here."""
-        self.thread_clock: Callable[[], int] = no_time
-        """The time that the thread of the node has worked (ns); whoever runs the node may put a clock here."""
-        self.certificates: Certificates | None = None
-        """Those of its listeners; whoever opens them may put them here."""
-        self.quotas: Quotas | None = None
-        """What clients use, as soon as anything of it is limited."""
-        self.connection_limits: ConnectionLimits | None = None
-        self.log = Loggers(log)
-        self.now = now
-        self.clock = Clock(now)
-        self.metadata = Metadata(EMPTY)
-        """The metadata this broker has published to itself."""
-        self.calls_itself = calls_itself
-        """Whether what it asks of itself takes the short way, without bytes and without delay."""
-        self.encodes = encodes
-        """Whether what brokers say to one another is bytes, as over a socket, rather than messages."""
-        self.outbox = Outbox()
-        self.facts = Facts(node_id, self.log, events)
-        self.kernel = Kernel()
-        self.kernel.on_failure = self._flow_failed
-        self.timers = Timers()
-        self.turns = Turns(self.kernel)
-        self.aside = Aside(self.kernel)
-        self.pumps = Pumps(self.timers)
-        self.purgatory = Purgatory(self.kernel)
-        self.release = config.release
-        self.codecs = self.release.codecs or PLAIN
-        self.authority = _authority(config, self.metadata, self.settings)
-        """Who decides what clients may do; None lets everybody do everything, and nobody is asked."""
-        self.families = Families(self)
-        self.router = Router(
-            self.release,
-            unstable_versions=config.unstable_api_versions_enable,
-            tells_all=config.odradek_telemetry,
-            node=self,
-            authority=self.authority,
-            family=self.families.family,
+        super().__init__(
+            node_id=node_id,
+            config=config,
+            store=store,
+            cluster=cluster,
+            random=random,
+            log=log,
+            now=now,
+            events=events,
+            calls_itself=calls_itself,
+            encodes=encodes,
+            secrets=secrets,
         )
-        self.faults: Faults | None = None
+        self.kernel.on_failure = self._flow_failed
+        self._families: dict[str, object] = {}
         self.start_refused: StartRefused | None = None
         """Why the node cannot serve, once it was told to start."""
+        self.connection_limits: ConnectionLimits | None = None
         slots, shards = config.max_incremental_fetch_session_cache_slots, self.release.fetch_session_shards
         self.fetch_sessions = FetchSessions(slots, random, shards=shards)
-        self.entrance = Entrance(
-            cluster.endpoints_of(node_id),
-            metadata=self.metadata,
-            settings=self.settings,
-            secrets=self.secrets,
-            log=self.log,
-            gate=self.gate,
-        )
+        self.entrance = Entrance(self, self.gate)
         self.peers = Peers(self)
-        self.producer_ids = ProducerIdSupply(
-            node_id,
-            self.peers,
-            metadata=self.metadata,
-            settings=self.settings,
-            clock=self.clock,
-            kernel=self.kernel,
-            timers=self.timers,
+        self.coordinators = Coordinators(self)
+        self.group_coordinators = self.coordinators.of_kind(CoordinatorKind.GROUP, self._group_shard)
+        self.transaction_coordinators = self.coordinators.of_kind(
+            CoordinatorKind.TRANSACTION, self._transaction_shard, nameless=Refused(ErrorCode.INVALID_REQUEST)
         )
-        self.metrics = Metrics(self)
-        self.connections: dict[int, Accepted] = {}
-        self.partitions: dict[tuple[str, int], Partition] = {}
-        self.replication = Replication(self)
-        self.replicas = Replicas(self)
-        self.shard_parts = ShardParts(
-            clock=self.clock,
-            settings=self.settings,
-            kernel=self.kernel,
-            pumps=self.pumps,
-            purgatory=self.purgatory,
-            turns=self.turns,
-            facts=self.facts,
-            counters=self.metrics,
-            replication=self.replication,
-            appended=self.replicas.appended,
+        self.share_coordinators = self.coordinators.of_kind(CoordinatorKind.SHARE, self._share_shard)
+        self.replicas = Replicas(self, self.peers, self.coordinators)
+        self.replicas.given_up = self._given_up
+        self.producer_ids = ProducerIdSupply(self, self.peers)
+        self.controller = ControllerRole(self, self.replicas, self.peers, self._published)
+        self.housekeeping = Housekeeping(self, self.controller)
+        self.metrics = Metrics(
+            self,
+            self.transaction_coordinators,
+            self.coordinators,
+            admission=lambda: self.admission,
+            telemetry=lambda: self.telemetry if self.has_telemetry else (),
         )
-        self.coordinators = Coordinators(
-            self.partitions,
-            metadata=self.metadata,
-            kernel=self.kernel,
-            groups=self._group_shard,
-            transactions=self._transaction_shard,
-            shares=self._share_shard,
+        self._steps = dict(
+            (
+                taken(Started, self._started),
+                taken(Connected, self._connected),
+                taken(Dialled, self._dialled),
+                taken(Received, self._received),
+                taken(Gathered, self._gathered),
+                taken(Handed, self._handed),
+                taken(Disconnected, self._disconnected),
+                taken(Clogged, self._clogged),
+                taken(Drained, self._drained),
+                taken(MetadataAdvanced, self._metadata_advanced),
+                taken(LeaderAdvanced, self._leader_advanced),
+                taken(Stopping, self._stopping),
+                taken(Command, self._command),
+                taken(Computed, self._computed),
+                taken(Tick, self._tick),
+                taken(Turn, self._turn),
+            )
         )
-        self.image: MetadataImage = EMPTY
-        self.controller = ControllerRole(
-            node_id,
-            self._published,
-            cluster=cluster,
-            parts=self.shard_parts,
-            store=store,
-            peers=self.peers,
-            outbox=self.outbox,
-            random=random,
-            secrets=self.secrets,
-        )
-        self.housekeeping = Housekeeping(self)
-        self._steps: dict[type, Callable[[Any], None]] = {
-            Started: self._started,
-            Connected: self._connected,
-            Dialled: self._dialled,
-            Received: self._received,
-            Handed: self._handed,
-            Disconnected: self._disconnected,
-            Clogged: self._clogged,
-            Drained: self._drained,
-            MetadataAdvanced: self._metadata_advanced,
-            LeaderAdvanced: self._leader_advanced,
-            Stopping: self._stopping,
-            Command: self._command,
-            Computed: self._computed,
-            Tick: self._tick,
-            Turn: self._turn,
-        }
 
     def inherit(self, before: Node) -> None:
         """Keep what a test has set of the node that this one takes the place of: rules, slow coordinators."""
         self.coordinators.load_ms = before.coordinators.load_ms
         self.faults = None if before.faults is None else before.faults.of(self)
 
-    # ------------------------------------------------------------------ the border
-
     def step(self, event: Event, now: int) -> list[Effect]:
         """Take one event at this time (ms); what the driver has to do, in order.
 
         No exception leaves it: what has failed ends by itself, and everything else that belongs to the step happens.
         """
-        self.now = self.clock.now = self.kernel.now = now
+        self.clock.now = self.kernel.now = now
         outbox = self.outbox
         outbox.effects = []
         try:
@@ -295,8 +194,9 @@ class Node:
         return outbox.effects
 
     def _broken(self, error: Exception) -> None:
-        """Something has failed that no flow or connection answers for."""
-        self.log.error("step_failed", node=self.node_id, exc_info=error)
+        """Something has failed that no flow or connection answers for. The disk reports its failures itself."""
+        if not isinstance(error, DiskError):
+            self.log.error("step_failed", node=self.node_id, exc_info=error)
 
     def wake_at(self) -> int | None:
         """When the node wants a `Tick` (ms), or None."""
@@ -305,8 +205,6 @@ class Node:
         if deadline is None or (timer is not None and timer < deadline):
             return timer
         return deadline
-
-    # ------------------------------------------------------------------ events
 
     def _started(self, event: Started) -> None:
         try:
@@ -348,23 +246,14 @@ class Node:
         )
         gate = self.entrance.gate(event)
         if gate is not None:
-            connection.guard(gate)
+            connection.guard(gate.admits, gate.frame_bytes_max())
         return True
 
     def gate(self, listener: SaslListener) -> Gate:
         """A login for a new connection over this listener."""
         from odradek.access.gate import Gate  # most brokers have none
 
-        return Gate(
-            listener,
-            self.config.socket_request_max_bytes,
-            secrets=self.secrets,
-            router=self.router,
-            clock=self.clock,
-            timers=self.timers,
-            counters=self.metrics,
-            telling=self,
-        )
+        return Gate(self, listener)
 
     def limit_connections(self) -> None:
         """Take over what the configuration says of connections; without limits nobody counts them."""
@@ -373,19 +262,12 @@ class Node:
         elif self.config.limits_connections:
             from odradek.limits.connections import ConnectionLimits  # most clusters limit nothing
 
-            self.connection_limits = ConnectionLimits(
-                self.connections,
-                settings=self.settings,
-                clock=self.clock,
-                timers=self.timers,
-                outbox=self.outbox,
-                log=self.log,
-            )
+            self.connection_limits = ConnectionLimits(self)
 
     def _turn_away(self, conn: int, wait_ms: int) -> None:
         """Too many have connected from there: this one is not heard, and hung up on a while later (KIP-612)."""
         self.outbox.hold(conn)
-        self.timers.set(("turned away", conn), self.now + wait_ms, partial(self.outbox.hang_up, conn))
+        self.timers.set(("turned away", conn), self.clock.now + wait_ms, partial(self.outbox.hang_up, conn))
 
     def _dialled(self, event: Dialled) -> None:
         self.peers.dialled(event.conn)
@@ -400,6 +282,11 @@ class Node:
                 self.connection_limits.received(conn, event.data)
         else:
             self.peers.received(conn, event.data)
+
+    def _gathered(self, event: Gathered) -> None:
+        connection = self.connections.get(event.conn)
+        if connection is not None:
+            connection.gathered(event.data)
 
     def _handed(self, event: Handed) -> None:
         conn = event.conn
@@ -443,7 +330,8 @@ class Node:
     def _stopping(self, event: Stopping) -> None:
         if self.faults is not None:
             self.faults.end()
-        self.coordinators.end_all()
+        for coordinator in self.coordinators.all():
+            coordinator.resign()
         for connection in list(self.connections.values()):
             connection.disconnected()
             self.outbox.part_with(connection)
@@ -455,18 +343,16 @@ class Node:
         event.work.done()
 
     def _tick(self, event: Tick) -> None:
-        self.kernel.expire(self.now)
-        self.timers.run(self.now)
+        self.kernel.expire(self.clock.now)
+        self.timers.run(self.clock.now)
 
     def _turn(self, event: Turn) -> None:
         self.turns.run()
 
-    # ------------------------------------------------------------------ the parts
-
     @cached_property
     def rules(self) -> Rules:
         """The tables of transactions; imported by the first transaction."""
-        from odradek.txn.rules import rules_of
+        from odradek.txn.decision_tables import rules_of
 
         return rules_of(self.release)
 
@@ -475,52 +361,23 @@ class Node:
         """How a write gets into a transaction; imported by the first one."""
         from odradek.txn.admission import Admission
 
-        return Admission(
-            self.families.transactions,
-            self.replicas,
-            self.peers,
-            rules=self.rules,
-            metadata=self.metadata,
-            settings=self.settings,
-            clock=self.clock,
-            kernel=self.kernel,
-            purgatory=self.purgatory,
-            pumps=self.pumps,
-            facts=self.facts,
-            version=self.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN),
-        )
+        version = self.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN)
+        return Admission(self, self.registration, self.replicas, self.peers, rules=self.rules, version=version)
 
     @cached_property
     def share_states(self) -> ShareStateClient:
         """Requests to share coordinators; imported by the first share group."""
         from odradek.share.state_client import ShareStateClient
 
-        return ShareStateClient(
-            self.peers,
-            self.router,
-            create_internal_topic=self.controller.create_internal_topic,
-            metadata=self.metadata,
-            settings=self.settings,
-            clock=self.clock,
-            kernel=self.kernel,
-        )
+        return ShareStateClient(self, self.peers, self.controller.create_internal_topic)
 
     @cached_property
     def shares(self) -> Shares:
         """The share partitions that this broker leads; imported by the first member of a share group."""
+        from odradek.share.dead_letters import DeadLetterQueues
         from odradek.share.leader import Shares
 
-        return Shares(
-            self.share_states,
-            self.partitions,
-            metadata=self.metadata,
-            settings=self.settings,
-            clock=self.clock,
-            kernel=self.kernel,
-            turns=self.turns,
-            timers=self.timers,
-            purgatory=self.purgatory,
-        )
+        return Shares(self, self.share_states, DeadLetterQueues(self, self.peers))
 
     @property
     def has_shares(self) -> bool:
@@ -530,19 +387,9 @@ class Node:
     @cached_property
     def telemetry(self) -> Telemetry:
         """This part receives the metrics of clients; the broker creates it at the first telemetry request."""
-        from odradek.telemetry.telemetry import Telemetry
+        from odradek.telemetry.receiver import Telemetry
 
-        return Telemetry(
-            self.random,
-            metadata=self.metadata,
-            settings=self.settings,
-            clock=self.clock,
-            timers=self.timers,
-            aside=self.aside,
-            counters=self.metrics,
-            facts=self.facts,
-            log=self.log,
-        )
+        return Telemetry(self)
 
     @property
     def has_telemetry(self) -> bool:
@@ -554,55 +401,79 @@ class Node:
         """Has topics made for Kafka Streams applications; imported by the first that needs one."""
         from odradek.group.streams.internal_topics import StreamsTopics
 
-        return StreamsTopics(self.peers, settings=self.settings, clock=self.clock, kernel=self.kernel)
+        return StreamsTopics(self, self.peers)
+
+    @cached_property
+    def forwarding(self) -> Forwarding:
+        """Requests that the controller decides; imported by the first."""
+        from odradek.host.forwarding import Forwarding
+
+        return Forwarding(self, self.controller, self.peers)
+
+    @cached_property
+    def registration(self) -> Registration:
+        """Adds partitions to transactions; imported by the first transaction."""
+        from odradek.txn.admission import Registration
+
+        return Registration(self, self.transaction_coordinators)
+
+    @cached_property
+    def markers(self) -> MarkerApi:
+        """Writes markers, for other brokers and for the coordinators here; imported by the first marker."""
+        from odradek.txn.write_markers import MarkerApi
+
+        return MarkerApi(self, self.replicas, self.coordinators)
 
     def _group_shard(self, partition: Partition) -> GroupShard:
         from odradek.group.shard import GroupShard
 
-        return GroupShard(
-            self.shard_parts,
-            partition,
-            metadata=self.metadata,
-            random=self.random,
-            share_states=lambda: self.share_states,
-        )
+        return GroupShard(self, self.replicas, partition, share_states=lambda: self.share_states)
 
     def _transaction_shard(self, partition: Partition) -> TransactionShard:
         from odradek.txn.shard import TransactionShard
 
         return TransactionShard(
-            self.shard_parts,
+            self,
+            self.replicas,
             partition,
-            metadata=self.metadata,
             peers=self.peers,
             producer_ids=self.producer_ids,
-            write_here=self.families.markers.write,
+            write_here=self.markers.write,
             markers_version=self.router.newest(ApiKey.WRITE_TXN_MARKERS),
         )
 
     def _share_shard(self, partition: Partition) -> ShareShard:
         from odradek.share.shard import ShareShard
 
-        return ShareShard(self.shard_parts, partition, metadata=self.metadata)
+        return ShareShard(self, self.replicas, partition)
 
-    @cached_property
-    def listener_certificates(self) -> ListenerCertificates:
-        """Judges certificates that a change of the configuration names; imported by the first change."""
-        from odradek.metadata.api.listener_certificates import ListenerCertificates
+    def family(self, name: str) -> object:
+        made = self._families.get(name)
+        if made is None:
+            made = self._families[name] = FAMILIES[name]()(self)
+        return made
 
-        return ListenerCertificates(
-            self.node_id, lambda: self.certificates, metadata=self.metadata, settings=self.settings
-        )
+    def in_full(self, call: Call) -> Struct:
+        if call.api_key is ApiKey.FETCH:
+            return self.fetch_sessions.in_full(call.request_of(FETCH))
+        if call.api_key is ApiKey.SHARE_FETCH and self.has_shares:
+            return self.shares.sessions.in_full(call.request_of(SHARE_FETCH))
+        return call.request
+
+    def _given_up(self, partition: Partition) -> None:
+        """A partition is led here no longer."""
+        if self.has_shares:
+            self.shares.resign(partition)
 
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""
-        self.image = after
         self.metadata.publish(after)
         if self.authority is not None:
             self.authority.adopt(before, after)
         if before.quotas is not after.quotas:
             self._adopt_quotas(after)
-        dynamic_config.adopt(self, before, after)
+        if before.configs is not after.configs:
+            self._adopt_config(before, after)
         if self.has_telemetry:
             self.telemetry.adopt(before, after)
         self.replicas.adopt(before, after)
@@ -611,364 +482,258 @@ class Node:
         if self.quotas is None:
             from odradek.limits.quotas import Quotas  # most clusters limit nothing
 
-            self.quotas = Quotas(
-                self.settings, clock=self.clock, router=self.router, thread_clock=lambda: self.thread_clock()
-            )
+            self.quotas = Quotas(self, self.router)
         self.quotas.adopt(image.quotas)
 
+    def _adopt_config(self, before: MetadataImage, after: MetadataImage) -> None:
+        """Take over the configuration of an image, and plan the chores anew."""
+        if self.settings.follow(after, self.node_id):
+            self.housekeeping.adopt()
+            self.limit_connections()
+        own = (ResourceType.BROKER, str(self.node_id))
+        if self.certificates is not None and after.config(*own) is not before.config(*own):
+            # Whoever sets a path to what it is wants the file read again, which may have been written anew.
+            self.certificates.adopt(self.config)
+
     def _flow_failed(self, error: BaseException) -> None:
-        self.log.error("flow_failed", node=self.node_id, exc_info=error)
-
-
-def no_time() -> int:
-    """The clock of a node that nobody measures."""
-    return 0
-
-
-def _authority(config: Config, metadata: Metadata, settings: Settings) -> Authority | None:
-    security = config.security()
-    if not security.authorizer_class_name:
-        return None
-    from odradek.access.authority import Authority  # most clusters have none
-
-    return Authority(security, metadata=metadata, settings=settings)
-
-
-class Families:
-    """Makes each family of APIs from the parts that it may touch; imported by the first request of one of its APIs."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def family(self, name: str) -> object:
-        """The family of this name; the names are those in `odradek.host.served`."""
-        made: object = getattr(self, name)
-        return made
-
-    @cached_property
-    def produce(self) -> ProduceApi:
-        from odradek.data.produce import ProduceApi
-
-        node = self._node
-        return ProduceApi(
-            node.replicas,
-            node.replication,
-            admission=lambda: node.admission,
-            rules=lambda: node.rules,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-            aside=node.aside,
-            log=node.log,
-        )
-
-    @cached_property
-    def fetch(self) -> FetchApi:
-        from odradek.data.fetch import FetchApi
-
-        node = self._node
-        return FetchApi(
-            node.replicas,
-            node.fetch_sessions,
-            node_id=node.node_id,
-            authority=node.authority,
-            quotas=lambda: node.quotas,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-            purgatory=node.purgatory,
-        )
-
-    @cached_property
-    def _forwarding(self) -> Forwarding:
-        from odradek.host.forwarding import Forwarding
-
-        node = self._node
-        return Forwarding(
-            node.controller, node.peers, turns=node.turns, settings=node.settings, quotas=lambda: node.quotas
-        )
-
-    # ------------------------------------------------------------------ the cluster
-
-    @cached_property
-    def cluster(self) -> ClusterApi:
-        from odradek.metadata.api.cluster import ClusterApi
-
-        node = self._node
-        return ClusterApi(
-            node.node_id,
-            cluster=node.cluster,
-            connections=node.connections,
-            router=node.router,
-            replicas=node.replicas,
-            store=node.store,
-            metadata=node.metadata,
-            settings=node.settings,
-            turns=node.turns,
-        )
-
-    @cached_property
-    def quorum(self) -> QuorumApi:
-        from odradek.metadata.api.quorum import QuorumApi
-
-        node = self._node
-        return QuorumApi(
-            self._forwarding,
-            cluster=node.cluster,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-        )
-
-    @cached_property
-    def features(self) -> FeatureApi:
-        from odradek.metadata.api.features import FeatureApi
-
-        return FeatureApi(self._forwarding)
-
-    @cached_property
-    def metadata(self) -> MetadataApi:
-        from odradek.metadata.api.metadata import MetadataApi
-
-        node = self._node
-        return MetadataApi(
-            node.metadata, settings=node.settings, cluster=node.cluster, peers=node.peers, turns=node.turns
-        )
-
-    @cached_property
-    def topic_partitions(self) -> TopicPartitionsApi:
-        from odradek.metadata.api.topic_partitions import TopicPartitionsApi
-
-        return TopicPartitionsApi(self._node.metadata, self._node.settings)
-
-    @cached_property
-    def topics(self) -> TopicApi:
-        from odradek.metadata.api.topics import TopicApi
-
-        return TopicApi(self._forwarding, metadata=self._node.metadata, turns=self._node.turns)
-
-    @cached_property
-    def replicas(self) -> ReplicaApi:
-        from odradek.metadata.api.replicas import ReplicaApi
-
-        return ReplicaApi(self._forwarding)
-
-    @cached_property
-    def configs(self) -> ConfigApi:
-        from odradek.metadata.api.configs import ConfigApi
-        from odradek.metadata.api.logger_levels import LoggerLevels
-
-        node = self._node
-        levels = LoggerLevels(
-            node.node_id,
-            loggers=node.log,
-            facts=node.facts,
-            coordinators=node.coordinators,
-            partitions=node.partitions,
-        )
-        return ConfigApi(
-            self._forwarding,
-            levels=levels,
-            certificates=node.listener_certificates,
-            node_id=node.node_id,
-            cluster=node.cluster,
-            metadata=node.metadata,
-            settings=node.settings,
-            turns=node.turns,
-        )
-
-    @cached_property
-    def envelopes(self) -> EnvelopeApi:
-        from odradek.host.envelopes import EnvelopeApi
-
-        return EnvelopeApi(self._node, self._node.router, self._node.settings)
-
-    # ------------------------------------------------------------------ permissions, limits, metrics of clients
-
-    @cached_property
-    def acls(self) -> AclApi:
-        from odradek.access.api.permissions import AclApi
-
-        return AclApi(self._forwarding, authority=self._node.authority, metadata=self._node.metadata)
-
-    @cached_property
-    def credentials(self) -> CredentialApi:
-        from odradek.access.api.credentials import CredentialApi
-
-        return CredentialApi(self._forwarding, self._node.metadata)
-
-    @cached_property
-    def tokens(self) -> TokenApi:
-        from odradek.access.api.tokens import TokenApi
-
-        node = self._node
-        return TokenApi(
-            self._forwarding,
-            authority=node.authority,
-            secrets=node.secrets,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-        )
-
-    @cached_property
-    def limits(self) -> LimitApi:
-        from odradek.limits.api import LimitApi
-
-        return LimitApi(self._forwarding, self._node.metadata)
-
-    # ------------------------------------------------------------------ transactions
-
-    @cached_property
-    def log_offsets(self) -> LogOffsetsApi:
-        from odradek.data.log_offsets import LogOffsetsApi
-
-        node = self._node
-        return LogOffsetsApi(
-            node.replicas, node.replication, metadata=node.metadata, clock=node.clock, turns=node.turns
-        )
-
-    @cached_property
-    def share_state(self) -> ShareStateApi:
-        from odradek.share.state_api import ShareStateApi
-
-        return ShareStateApi(self._node.coordinators, self._node.clock)
-
-    @cached_property
-    def share_fetch(self) -> ShareFetchApi:
-        from odradek.share.fetch import ShareFetchApi
-
-        node = self._node
-        return ShareFetchApi(
-            node.shares,
-            node.replicas,
-            authority=node.authority,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-            purgatory=node.purgatory,
-        )
-
-    @cached_property
-    def share_groups(self) -> ShareGroupApi:
-        from odradek.group.share.api import ShareGroupApi
-
-        node = self._node
-        return ShareGroupApi(
-            node.coordinators,
-            node.share_states,
-            peers=node.peers,
-            router=node.router,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-        )
-
-    @cached_property
-    def transactions(self) -> TransactionApi:
-        from odradek.txn.api import TransactionApi
-
-        node = self._node
-        return TransactionApi(
-            node.coordinators,
-            node.producer_ids,
-            rules=node.rules,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-        )
-
-    @cached_property
-    def markers(self) -> MarkerApi:
-        from odradek.txn.write_markers import MarkerApi
-
-        node = self._node
-        return MarkerApi(
-            node.node_id,
-            node.replicas,
-            replication=node.replication,
-            coordinators=node.coordinators,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-            counters=node.metrics,
-        )
-
-    # ------------------------------------------------------------------ groups
-
-    @cached_property
-    def groups(self) -> GroupApi:
-        from odradek.group.classic.api import GroupApi
-
-        node = self._node
-        return GroupApi(node.coordinators, share_states=lambda: node.share_states, clock=node.clock, turns=node.turns)
-
-    @cached_property
-    def consumer_groups(self) -> ConsumerGroupApi:
-        from odradek.group.consumer.api import ConsumerGroupApi
-
-        node = self._node
-        return ConsumerGroupApi(
-            node.coordinators,
-            authority=node.authority,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-        )
-
-    @cached_property
-    def streams_groups(self) -> StreamsGroupApi:
-        from odradek.group.streams.api import StreamsGroupApi
-
-        node = self._node
-        return StreamsGroupApi(
-            node.coordinators,
-            node.streams_topics,
-            authority=node.authority,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-        )
-
-    @cached_property
-    def offsets(self) -> OffsetApi:
-        from odradek.group.offsets.api import OffsetApi
-
-        node = self._node
-        return OffsetApi(node.coordinators, metadata=node.metadata, clock=node.clock, turns=node.turns)
-
-    @cached_property
-    def telemetry(self) -> TelemetryApi:
-        from odradek.telemetry.api import TelemetryApi
-
-        node = self._node
-        return TelemetryApi(node.telemetry, node.connections, node.settings)
-
-    @cached_property
-    def txn_offsets(self) -> TxnOffsetApi:
-        from odradek.group.offsets.txn_api import TxnOffsetApi
-
-        node = self._node
-        return TxnOffsetApi(
-            node.coordinators,
-            node.admission,
-            rules=node.rules,
-            metadata=node.metadata,
-            settings=node.settings,
-            clock=node.clock,
-            turns=node.turns,
-        )
-
-    @cached_property
-    def find_coordinator(self) -> FindCoordinatorApi:
-        from odradek.metadata.api.find_coordinator import FindCoordinatorApi
-
-        return FindCoordinatorApi(self._node.metadata, self._node.controller, self._node.turns)
+        if not isinstance(error, DiskError):
+            self.log.error("flow_failed", node=self.node_id, exc_info=error)
+
+
+# Each is made from the parts that it may touch, with the first request of one of its APIs. Its function imports what it
+# needs, and returns what makes it. The name of a function is that of the family in `odradek.host.served`.
+
+Make = Callable[[Node], object]
+
+FAMILIES: dict[str, Callable[[], Make]] = {}
+"""Imports a family, by its name."""
+
+
+def family(imports: Callable[[], Make]) -> Callable[[], Make]:
+    """Enter a function by its name."""
+    FAMILIES[imports.__name__] = imports
+    return imports
+
+
+@family
+def produce() -> Make:
+    from odradek.data.produce import ProduceApi
+
+    return lambda node: ProduceApi(node, node.replicas, admission=lambda: node.admission)
+
+
+@family
+def fetch() -> Make:
+    from odradek.data.fetch import FetchApi
+
+    return lambda node: FetchApi(node, node.replicas, node.fetch_sessions)
+
+
+@family
+def cluster() -> Make:
+    from odradek.metadata.api.cluster import ClusterApi
+
+    return lambda node: ClusterApi(node, node.replicas)
+
+
+@family
+def quorum() -> Make:
+    from odradek.metadata.api.quorum import QuorumApi
+
+    return lambda node: QuorumApi(node, node.forwarding)
+
+
+@family
+def features() -> Make:
+    from odradek.metadata.api.features import FeatureApi
+
+    return lambda node: FeatureApi(node.forwarding)
+
+
+@family
+def metadata() -> Make:
+    from odradek.metadata.api.metadata import MetadataApi
+
+    return lambda node: MetadataApi(node, node.peers)
+
+
+@family
+def topic_partitions() -> Make:
+    from odradek.metadata.api.topic_partitions import TopicPartitionsApi
+
+    return lambda node: TopicPartitionsApi(node)
+
+
+@family
+def topics() -> Make:
+    from odradek.metadata.api.topics import TopicApi
+
+    return lambda node: TopicApi(node, node.forwarding)
+
+
+@family
+def replicas() -> Make:
+    from odradek.metadata.api.replicas import ReplicaApi
+
+    return lambda node: ReplicaApi(node.forwarding)
+
+
+@family
+def configs() -> Make:
+    from odradek.metadata.api.configs import ConfigApi
+    from odradek.metadata.api.listener_certificates import ListenerCertificates
+    from odradek.metadata.api.logger_levels import LoggerLevels
+
+    return lambda node: ConfigApi(
+        node,
+        node.forwarding,
+        levels=LoggerLevels(node, node.transaction_coordinators),
+        certificates=ListenerCertificates(node),
+    )
+
+
+@family
+def envelopes() -> Make:
+    from odradek.host.envelopes import EnvelopeApi
+
+    return lambda node: EnvelopeApi(node)
+
+
+@family
+def acls() -> Make:
+    from odradek.access.api.permissions import AclApi
+
+    return lambda node: AclApi(node, node.forwarding)
+
+
+@family
+def credentials() -> Make:
+    from odradek.access.api.credentials import CredentialApi
+
+    return lambda node: CredentialApi(node, node.forwarding)
+
+
+@family
+def tokens() -> Make:
+    from odradek.access.api.tokens import TokenApi
+
+    return lambda node: TokenApi(node, node.forwarding)
+
+
+@family
+def limits() -> Make:
+    from odradek.limits.api import LimitApi
+
+    return lambda node: LimitApi(node, node.forwarding)
+
+
+@family
+def log_offsets() -> Make:
+    from odradek.data.log_offsets import LogOffsetsApi
+
+    return lambda node: LogOffsetsApi(node, node.replicas)
+
+
+@family
+def share_state() -> Make:
+    from odradek.share.state_api import ShareStateApi
+
+    return lambda node: ShareStateApi(node, node.share_coordinators, admission=lambda: node.admission)
+
+
+@family
+def share_fetch() -> Make:
+    from odradek.share.fetch import ShareFetchApi
+
+    return lambda node: ShareFetchApi(node, node.shares, node.replicas)
+
+
+@family
+def txn_shares() -> Make:
+    from odradek.share.fetch import ShareFetchApi
+    from odradek.share.txn_acknowledge import TxnShareApi
+
+    return lambda node: TxnShareApi(
+        node,
+        ShareFetchApi(node, node.shares, node.replicas),
+        node.share_states,
+        peers=node.peers,
+        admission=node.admission,
+    )
+
+
+@family
+def share_groups() -> Make:
+    from odradek.group.share.api import ShareGroupApi
+
+    return lambda node: ShareGroupApi(node, node.group_coordinators)
+
+
+@family
+def share_offsets() -> Make:
+    from odradek.share.offset_api import ShareOffsetApi
+
+    return lambda node: ShareOffsetApi(node, node.group_coordinators, node.share_states, peers=node.peers)
+
+
+@family
+def transactions() -> Make:
+    from odradek.txn.api import TransactionApi
+
+    return lambda node: TransactionApi(
+        node, node.transaction_coordinators, node.registration, node.producer_ids, rules=node.rules
+    )
+
+
+@family
+def markers() -> Make:
+    return lambda node: node.markers
+
+
+@family
+def groups() -> Make:
+    from odradek.group.classic.api import GroupApi
+
+    return lambda node: GroupApi(node, node.group_coordinators, share_states=lambda: node.share_states)
+
+
+@family
+def consumer_groups() -> Make:
+    from odradek.group.consumer.api import ConsumerGroupApi
+
+    return lambda node: ConsumerGroupApi(node, node.group_coordinators)
+
+
+@family
+def streams_groups() -> Make:
+    from odradek.group.streams.api import StreamsGroupApi
+
+    return lambda node: StreamsGroupApi(node, node.group_coordinators, node.streams_topics)
+
+
+@family
+def offsets() -> Make:
+    from odradek.offsets.api import OffsetApi
+
+    return lambda node: OffsetApi(node, node.group_coordinators)
+
+
+@family
+def telemetry() -> Make:
+    from odradek.telemetry.api import TelemetryApi
+
+    return lambda node: TelemetryApi(node, node.telemetry)
+
+
+@family
+def txn_offsets() -> Make:
+    from odradek.offsets.txn_api import TxnOffsetApi
+
+    return lambda node: TxnOffsetApi(node, node.group_coordinators, node.admission, rules=node.rules)
+
+
+@family
+def find_coordinator() -> Make:
+    from odradek.metadata.api.find_coordinator import FindCoordinatorApi
+
+    return lambda node: FindCoordinatorApi(node, node.controller)

@@ -32,6 +32,7 @@ type Options struct {
 	Brokers            int            `json:"brokers,omitempty"`
 	Topics             []string       `json:"topics,omitempty"`
 	Story              string         `json:"story,omitempty"` // one of docs/stories, with its rules and its cluster
+	From               string         `json:"from,omitempty"`  // a snapshot of the hub: the cluster is a fork, and goes on from there
 	Config             map[string]any `json:"config,omitempty"`
 	AsKafka            string         `json:"as_kafka,omitempty"`
 	Dialect            string         `json:"dialect,omitempty"`
@@ -119,6 +120,12 @@ func New(t testing.TB, options Options) *Cluster {
 
 // Seeds are the addresses of the brokers, one by one.
 func (c *Cluster) Seeds() []string { return strings.Split(c.Bootstrap, ",") }
+
+// Snapshot keeps the state of the cluster at this moment under a name, for Options.From; it outlives the cluster.
+func (c *Cluster) Snapshot(name string) {
+	c.t.Helper()
+	c.do("POST", c.path("snapshots"), map[string]string{"name": name}, nil)
+}
 
 // Arm applies a rule to the requests that are read from now on; its name is that of the report.
 func (c *Cluster) Arm(rule Rule) Report {

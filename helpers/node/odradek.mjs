@@ -125,6 +125,11 @@ export class Cluster {
     return told(this.hub.call('POST', this.#path(parts), body))
   }
 
+  /** Keep its state at this moment under a name, for newCluster(t, { from: name }); it outlives this one. */
+  snapshot(name) {
+    return this.post({ name }, 'snapshots')
+  }
+
   /** Apply a rule to the requests that are read from now on; what it has seen, with its name. */
   async arm(rule) {
     const [report] = await this.post(rule, 'rules')

@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.clients.driver import Failure, tool
 from tests.clients.lacking import with_toolchains
+from tests.net.test_kafkas_directories import DATA, copied
 from tests.net.test_sasl import bare, keys_of_the_issuer
 from tests.security import signed as signing
 
@@ -20,6 +23,7 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 END_TXN = 26
+READS = {"group.id": "operator", "isolation.level": "read_committed"}
 
 Tool = Callable[..., str]
 
@@ -299,3 +303,43 @@ def test_a_java_client_with_signed_tokens(tmp_path: Path, monkeypatch: pytest.Mo
         file.write_text(bare(signing.signed(aud="else")))
         with pytest.raises(Failure, match="SaslAuthenticationException"):
             topics()
+
+
+def test_a_hanging_transaction_in_a_copy_of_kafkas_directory_is_found_and_aborted(tmp_path: Path) -> None:
+    """KIP-664, by an operator's steps: find, describe, abort, read on. Kafka's tool finds what it found in Kafka."""
+    path = copied("hang", tmp_path)
+    told_of_kafka = (DATA / "hang.find-hanging.txt").read_text().splitlines()[1].split()
+    topic, partition, producer_id, epoch, coordinator_epoch, start, last, _ = told_of_kafka
+    place = ["--topic", topic, "--partition", partition]
+    with Cluster(data_dir=path) as cluster, with_toolchains("tools"):
+
+        def run(*arguments: str) -> list[list[str]]:
+            said = tool("TransactionsCommand", "--bootstrap-server", cluster.bootstrap, *arguments)
+            return [line.split() for line in said.splitlines() if line and "WARN" not in line]
+
+        def stable_end() -> int:
+            with closing(Consumer({"bootstrap.servers": cluster.bootstrap, **READS})) as consumer:
+                end: int = consumer.get_watermark_offsets(TopicPartition(topic, int(partition)), 15)[1]
+                return end
+
+        broker = str(cluster.broker_ids[0])
+        _, *hanging = run("find-hanging", "--broker-id", broker)
+        assert [[topic, partition, producer_id, epoch, coordinator_epoch, start, last]] == [row[:7] for row in hanging]
+        [producer] = [row for row in run("describe-producers", *place)[1:] if row[-1] == start]
+        assert [producer_id, epoch] == producer[:2]
+        _, *listed = run("list")
+        [transactional_id] = [row[0] for row in listed if row[2] == producer_id]
+        _, described = run("describe", "--transactional-id", transactional_id)
+        # The coordinator knows nothing of it: that is why it hangs.
+        assert [transactional_id, producer_id, "CompleteAbort"] == [described[1], described[2], described[4]]
+        assert int(start) == stable_end()
+        run("abort", *place, "--start-offset", start)
+        assert [] == run("find-hanging", "--broker-id", broker)[1:]
+        assert int(start) + 2 == stable_end()
+        goes_on = Producer({"bootstrap.servers": cluster.bootstrap})
+        goes_on.produce(topic, "goes on", partition=int(partition))
+        assert 0 == goes_on.flush(15)
+        with closing(Consumer({"bootstrap.servers": cluster.bootstrap, **READS})) as consumer:
+            consumer.assign([TopicPartition(topic, int(partition), int(start))])
+            [message] = consumer.consume(1, 15)
+        assert b"goes on" == message.value()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,14 +27,21 @@ FEW = [
 ]
 
 
-def conform(*words: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "odradek", "conform", *map(str, words)]
-    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
-
-
 def ask(*words: str | Path) -> None:
     """The command in this process."""
     commands_for("conform").run(["conform", *map(str, words)])
+
+
+def code(*words: str | Path) -> int:
+    """Its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        ask(*words)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def rows(card: Path) -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for row in msgspec.json.decode(card.read_bytes())["rows"]}
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +89,8 @@ def test_no_failure_is_not_replayed(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_there_is_not_ends_the_command(tmp_path: Path) -> None:
-    done = conform("--", "./nothing", folder=tmp_path)
+    line = [sys.executable, "-m", "odradek", "conform", "--", "./nothing"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert 2 == done.returncode
     assert "odradek: The driver cannot be started: ./nothing: No such file or directory.\n" == done.stderr
 
@@ -97,51 +106,43 @@ def test_the_trial_of_a_driver_that_does_nothing(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.client
 @pytest.mark.slow
-def test_a_right_client_passes_and_a_spoiled_one_fails_and_is_replayed(tmp_path: Path) -> None:
+def test_a_spoiled_client_fails_where_it_is_spoiled_and_passes_when_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     driver = command("confluent-kafka")
-    only: list[str] = [word for each in FEW for word in ("--only", each)]
+    only = [word for each in FEW for word in ("--only", each)]
     files = {"--json": "card.json", "--junit": "card.xml", "--markdown": "card.md", "--badge": "badge.svg"}
     forms = [word for pair in files.items() for word in pair]
-    right = conform(*only, *forms, "--", *driver, folder=tmp_path)
-    assert 0 == right.returncode, right.stdout + right.stderr
-    rows = {row["id"]: row["outcome"] for row in msgspec.json.decode((tmp_path / "card.json").read_bytes())["rows"]}
-    assert dict.fromkeys(FEW, "pass") | {"kip-890/1/epoch-after-commit": "unsupported"} == rows
+    assert 1 == code(*only, *forms, "--repeat", "2", "--", sys.executable, TURNCOAT, *driver)
     assert all((tmp_path / name).stat().st_size for name in files.values())
-    assert not (tmp_path / "conform-failures").exists()
+    card = rows(tmp_path / "card.json")
+    right = dict.fromkeys(FEW, "pass") | {"kip-890/1/epoch-after-commit": "unsupported"}
+    assert right | {FEW[0]: "fail"} == {name: row["outcome"] for name, row in card.items()}
+    assert "lost" in card[FEW[0]]["why"][0]
+    assert ["fail"] * 2 == card[FEW[0]]["plays"]
 
-    spoiled = [sys.executable, str(TURNCOAT), *driver]
-    wrong = conform(*only, "--json", "card.json", "--", *spoiled, folder=tmp_path)
-    assert 1 == wrong.returncode
-    rows = {row["id"]: row for row in msgspec.json.decode((tmp_path / "card.json").read_bytes())["rows"]}
-    failed = {name for name, row in rows.items() if row["outcome"] == "fail"}
-    assert {FEW[0]} == failed
-    assert ["Committed in orders is two, lost; it should be two."] == rows[FEW[0]]["why"] or "lost" in rows[FEW[0]][
-        "why"
-    ][0]
-    assert ["fail"] * 3 == rows[FEW[0]]["plays"]
-
-    failure = tmp_path / "conform-failures" / FEW[0].replace("/", "_")
+    [failure] = (tmp_path / "conform-failures").iterdir()
     assert {"failure.json", "events.jsonl", "page.html", "exchange.txt"} == {each.name for each in failure.iterdir()}
     assert "END_TXN" in (failure / "exchange.txt").read_text()
-    again = conform("--replay", failure, folder=tmp_path)
-    assert 1 == again.returncode
-    assert f"fail          {FEW[0]}" in again.stdout
+    assert 1 == code("--replay", failure)
+    assert 1 == code("--replay", Path(*failure.parts[:-1], *failure.name.split("_")))  # by the id of its scenario
+    assert f"fail          {FEW[0]}" in capsys.readouterr().out
     # With the driver mended, the same failure is gone.
-    mended = conform("--replay", failure, "--", *driver, folder=tmp_path)
-    assert 0 == mended.returncode
-    assert f"pass          {FEW[0]}" in mended.stdout
+    assert 0 == code("--replay", failure, "--", *driver)
+    assert f"pass          {FEW[0]}" in capsys.readouterr().out
 
 
 @pytest.mark.client
 @pytest.mark.slow
-def test_against_a_broker_that_is_there(tmp_path: Path) -> None:
+def test_against_a_broker_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from odradek.testing import Cluster
 
+    monkeypatch.chdir(tmp_path)
     with Cluster(config={"group.initial.rebalance.delay.ms": 0}) as cluster:
         only = [word for each in FEW[:3] for word in ("--only", each)]
         driver = command("confluent-kafka")
-        done = conform(*only, "--against", cluster.bootstrap, "--json", "card.json", "--", *driver, folder=tmp_path)
-    assert 0 == done.returncode, done.stdout + done.stderr
-    rows = [row["id"] for row in msgspec.json.decode((tmp_path / "card.json").read_bytes())["rows"]]
+        assert 0 == code(*only, "--against", cluster.bootstrap, "--json", "card.json", "--", *driver)
     # The one with a rule cannot be played there.
-    assert sorted(FEW[:2]) == sorted(rows)
+    assert sorted(FEW[:2]) == sorted(rows(tmp_path / "card.json"))
+    assert not (tmp_path / "conform-failures").exists()

@@ -78,17 +78,31 @@ def test_a_failure_comes_about_three_times() -> None:
     assert [Outcome.FAIL] * 3 == [each.outcome for each in result.plays]
 
 
-def test_one_that_does_not_come_about_again_is_unclear(tmp_path: Path) -> None:
+def moody(folder: Path, how: str = "") -> list[str]:
     """The first process only says hello; the second, which plays first, is the only one that answers with errors."""
-    starts = tmp_path / "starts"
+    starts = folder / "starts"
     [python, program] = pretender()
-    moody = (
-        f"echo >> {starts}; if [ $(wc -l < {starts}) -le 2 ]; "
-        f"then exec {python} {program} errors; else exec {python} {program}; fi"
-    )
-    _, [result] = results(["sh", "-c", moody], scenario('steps = [{init = "p1"}, {begin = "p1"}]'))
+    first = f"echo >> {starts}; if [ $(wc -l < {starts}) -le 2 ]; then exec {python} {program} errors; fi"
+    return ["sh", "-c", f"{first}; exec {python} {program} {how}"]
+
+
+def test_one_that_does_not_come_about_again_is_unclear(tmp_path: Path) -> None:
+    _, [result] = results(moody(tmp_path), scenario('steps = [{init = "p1"}, {begin = "p1"}]'))
     assert Outcome.UNCLEAR is result.outcome
     assert "1 play failed, and then the outcome was pass." == result.sentences[0]
+    assert Outcome.FAIL is result.shown.outcome, "its files say what went wrong, not what went well"
+
+
+def test_what_a_library_cannot_do_it_could_not_do_in_the_plays_that_had_failed_before(tmp_path: Path) -> None:
+    _, [result] = results(moody(tmp_path, "unable"), scenario('steps = [{init = "p1"}, {begin = "p1"}]'))
+    assert [Outcome.FAIL, Outcome.UNSUPPORTED] == [each.outcome for each in result.plays]
+    assert (Outcome.UNSUPPORTED, ["begin: no transactions."]) == (result.outcome, result.sentences)
+
+
+def test_a_broker_that_is_not_there_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.conform.aide.WAKE_S", 0)
+    with pytest.raises(UsageError, match=r"The judge's own client failed at 127\.0\.0\.1:1: "):
+        results(pretender(), scenario('steps = [{init = "p1"}]'), against="127.0.0.1:1")
 
 
 def test_a_judge_that_cannot_do_its_part_is_unclear() -> None:
@@ -109,10 +123,45 @@ def test_what_is_waited_for_in_vain_is_not_exercised() -> None:
     assert Outcome.NOT_EXERCISED is outcome(f'steps = [{{init = "p1"}}, {wait}]')[0]
 
 
+BEHIND = """steps = [
+  {init = "p1"}, {begin = "p1", behind = true},
+  {do = {wait = {transaction = {id = "t", state = "Ongoing"}, timeout_ms = 600000}}},
+]"""
+
+
+def test_what_is_waited_for_while_a_verb_runs_is_not_exercised_once_the_verb_is_over() -> None:
+    sentence = "What the scenario waits for did not come before begin of p1 was over."
+    assert (Outcome.NOT_EXERCISED, [sentence]) == outcome(BEHIND)
+
+
+def test_a_verb_that_ends_in_an_error_while_something_is_waited_for_fails() -> None:
+    told, sentences = outcome(BEHIND, "errors", repeated=1)
+    assert (Outcome.FAIL, ["begin of p1 ended in OUT_OF_MEMORY (unknown); it should be done."]) == (told, sentences)
+
+
+def test_a_driver_that_dies_while_something_is_waited_for_is_unclear() -> None:
+    told, [sentence] = outcome(BEHIND, "dies")
+    assert Outcome.UNCLEAR is told
+    assert "ended with exit code 7" in sentence
+
+
 def test_a_release_that_has_no_such_cluster_is_not_exercised() -> None:
     text = 'steps = [{init = "p1"}]\ncluster = {transaction_version = 2}'
     _, [result] = results(pretender(), scenario(text), releases=["3.6"])
     assert Outcome.NOT_EXERCISED is result.outcome
+
+
+def test_what_cannot_become_right_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Committed records only grow; what is still missing may come until the end of the wait."""
+    looks: list[str] = []
+    monkeypatch.setattr("odradek.conform.play.time.sleep", lambda _: looks.append("again"))
+    monkeypatch.setattr("odradek.conform.play.SETTLE_S", 0.2)
+    put = 'steps = [{do = {put = ["orders", "a", "b"]}}]\njudge = [{check = "committed", values = '
+    for never in ('["b", "a"]', '["a", "c", "d"]', '["a"]'):
+        assert Outcome.FAIL is outcome(f"{put}{never}}}]", repeated=1)[0]
+    assert not looks
+    assert Outcome.FAIL is outcome(f'{put}["a", "b", "c"]}}]', repeated=1)[0]
+    assert looks
 
 
 # ---------------------------------------------------------------------- the scenarios that there are
@@ -137,16 +186,14 @@ def test_those_for_any_broker_have_no_rules() -> None:
     ("text", "sentence"),
     [
         ("steps = []\ncolour = 1", "kip-1/a/b: Object contains unknown field `colour`"),
-        ('steps = [{init = "p1", begin = "p1"}]', None),
+        ('steps = [{init = "p1", begin = "p1"}]', "a step is one verb, attempt, recover or do"),
         ("steps = [{wait = true}]", "a step is one verb, attempt, recover or do"),
         ('steps = [{init = "p1", expect = "luck"}]', "there is no expectation luck"),
         ('steps = []\nrules = [{match = {api = "PRODUC"}}]', "There is no API PRODUC"),
         ('steps = []\njudge = [{check = "taste"}]', "Invalid value 'taste'"),
     ],
 )
-def test_what_is_wrong_with_one_is_told(text: str, sentence: str | None) -> None:
-    if sentence is None:
-        return
+def test_what_is_wrong_with_one_is_told(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         scenario(text)
 

@@ -17,27 +17,40 @@ from tests.conform.drivers import families
 from odradek.conform.protocol import VERBS
 from odradek.conform.skeletons import FOLDER, LANGUAGES, skeleton
 
-SLEEPER = """
+OWN = """
 import sys, time
 sys.path.insert(0, {folder!r})
 import driver
 
-class Sleeper(driver.Driver):
+class Own(driver.Driver):
     def begin(self, client):
         time.sleep(60)
 
     def commit(self, client):
         raise ValueError("no")
 
-driver.run(Sleeper())
+    def abort(self, client):
+        return self.forgotten[client]
+
+    def failure(self, client, error):
+        if isinstance(error, ValueError):
+            return driver.Failure("NO", "fatal", client)
+        return driver.Failure(error.name, "unknown", error.no_such_field)
+
+driver.run(Own())
 """
 
 
 def answers(line: list[str], *requests: dict[str, object]) -> list[dict[str, object]]:
     """Its first line, and its answers."""
     text = "".join(f"{json.dumps({'id': n, 'client': 'p1', **request})}\n" for n, request in enumerate(requests))
+    return heard(line, text)[0]
+
+
+def heard(line: list[str], text: str) -> tuple[list[dict[str, object]], str]:
+    """Its lines, and what it writes to standard error."""
     done = subprocess.run(line, input=text, capture_output=True, text=True, check=True, timeout=60)
-    return [json.loads(each) for each in done.stdout.splitlines()]
+    return [json.loads(each) for each in done.stdout.splitlines()], done.stderr
 
 
 def java(folder: Path) -> list[str]:
@@ -99,24 +112,50 @@ def test_a_skeleton_speaks_the_protocol_and_can_do_nothing(language: str, tmp_pa
     assert all({"id", "unsupported"} == each.keys() for each in told)
 
 
-def test_a_call_that_never_ends_costs_its_request_alone(tmp_path: Path) -> None:
-    program = tmp_path / "sleeper.py"
-    program.write_text(SLEEPER.format(folder=str(FOLDER)))
-    _, late, failed = answers([sys.executable, str(program)], {"verb": "begin", "timeout_ms": 50}, {"verb": "commit"})
+@pytest.fixture
+def own(tmp_path: Path) -> list[str]:
+    """The command of a driver in Python whose verbs go wrong."""
+    program = tmp_path / "own.py"
+    program.write_text(OWN.format(folder=str(FOLDER)))
+    return [sys.executable, str(program)]
+
+
+def test_a_call_that_never_ends_costs_its_request_alone(own: list[str]) -> None:
+    _, late, failed = answers(own, {"verb": "begin", "timeout_ms": 50}, {"verb": "commit"})
     assert "TIMED_OUT" == late["error"]["name"]  # type: ignore[index]
-    assert {"name": "ValueError", "class": "unknown", "message": "no"} == failed["error"]
+    assert {"name": "NO", "class": "fatal", "message": "p1"} == failed["error"]
 
 
-def test_the_command_prints_a_skeleton_and_says_which_there_are() -> None:
-    line = [sys.executable, "-m", "odradek", "conform", "--skeleton"]
-    printed = subprocess.run([*line, "go"], capture_output=True, text=True, check=False)
-    assert skeleton("go") == printed.stdout
-    wrong = subprocess.run([*line, "cobol"], capture_output=True, text=True, check=False)
-    assert wrong.returncode == 2
-    assert all(language in wrong.stderr for language in ("cobol", *LANGUAGES))
+def test_an_error_of_the_driver_itself_leaves_its_traceback(own: list[str]) -> None:
+    """It is told as one of the library: nobody can tell them apart. So its place is on standard error."""
+    told, stderr = heard(own, '{"id": 0, "client": "p1", "verb": "commit"}\n')
+    assert "NO" == told[-1]["error"]["name"]  # type: ignore[index]
+    assert 'in commit\n    raise ValueError("no")\n' in stderr
+
+
+def test_a_failure_that_fails_itself_is_an_answer(own: list[str]) -> None:
+    told, stderr = heard(own, '{"id": 0, "client": "p1", "verb": "abort"}\n')
+    said = "the driver's failure() raised AttributeError(\"'AttributeError' object has no attribute 'no_such_field'\")"
+    assert {"name": "ERROR", "class": "unknown", "message": said} == told[-1]["error"]
+    assert "in abort\n    return self.forgotten[client]\n" in stderr
+    assert "in failure\n" in stderr
 
 
 def test_every_family_has_a_driver_and_releases() -> None:
     assert families.BUILT_BY.keys() == families.FAMILIES.keys()
     assert all(set(each.without_kip_890) <= set(each.releases) for each in families.FAMILIES.values())
     assert all(each.releases for each in families.FAMILIES.values())
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        each
+        for language in ("go/*/*.go", "java/*.java", "node/*/*.mjs", "python/*.py", "rust/*/*.rs")
+        for each in sorted(Path(families.__file__).parent.glob(language))
+    ],
+    ids=lambda each: f"{each.parent.name}/{each.name}",
+)
+def test_a_driver_is_a_page_of_code(program: Path) -> None:
+    """What the drivers of a language have in common lies beside them."""
+    assert len(program.read_text().splitlines()) <= 150

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 from tests.kips.cluster import Cluster
 
-from odradek.dialects.producer import Ask, Pause, Producer, Role, Steps
+from odradek.releases.dialects.producer import Ask, Pause, Producer, Role, Steps, run_at_once
 from odradek.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
 from odradek.wire.messages.create_acls_response import CreateAclsResponse
 from odradek.wire.registry import ApiKey
@@ -19,27 +19,25 @@ T = TypeVar("T")
 
 def play(cluster: Cluster, steps: Steps[T]) -> T:
     """Run the steps of a producer, each request to whom it is for at that moment."""
-    answer: object = None
-    while True:
-        try:
-            step = steps.send(answer)
-        except StopIteration as stop:
-            done: T = stop.value
-            return done
+
+    def serve(step: Ask | Pause) -> object:
         if isinstance(step, Pause):
             cluster.world.advance(step.milliseconds)
-            answer = None
-        else:
-            try:
-                answer = cluster.ask(_node(cluster, step), step.request, step.version)
-            except ConnectionError:
-                answer = None
+            return None
+        try:
+            return cluster.ask(_node(cluster, step), step.request, step.version)
+        except ConnectionError:
+            return None
+
+    return run_at_once(serve, steps)
 
 
 def _node(cluster: Cluster, ask: Ask) -> int:
     match ask.role, ask.key:
         case Role.ANYBODY, _:
             return 1
+        case Role.BROKER, str(node_id):
+            return int(node_id)
         case Role.LEADER, (topic, index):
             return cluster.leader((topic, index))
         case Role.GROUP, str(group):

@@ -8,17 +8,18 @@ import pytest
 from tests.dialects.steps import Player
 from tests.kips.helpers import EPOCH_LAST, OK, Cluster, P, Producer, Q, Style
 
-from odradek.dialects.kip_360_text.producer import AbortableError, TextProducer
-from odradek.dialects.kip_360_text.tables import decode
-from odradek.dialects.load import load
-from odradek.dialects.producer import Pair, Refusal
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key
+from odradek.releases.dialects.kip_360_text.producer import AbortableError, TextProducer
+from odradek.releases.dialects.kip_360_text.tables import decode
+from odradek.releases.dialects.load import load
+from odradek.releases.dialects.producer import Pair, Refusal
 from odradek.sim.model.reader import committed_values
 from odradek.txn.entry import Entry, decode_entry, encode_entry
 from odradek.txn.states import TxnState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.apis import INIT_PRODUCER_ID, PRODUCE
 from odradek.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -165,7 +166,10 @@ def test_the_way_out_of_unknown_producer_id() -> None:
             player.do(steps)
     before = core.pair
     player.do(core.end(commit=False))
-    assert [before] == [(call.request.producer_id, call.request.producer_epoch) for call in inits]
+    assert [before] == [
+        (call.request_of(INIT_PRODUCER_ID).producer_id, call.request_of(INIT_PRODUCER_ID).producer_epoch)
+        for call in inits
+    ]
     assert (before[0], before[1] + 1) == core.pair
     player.do(core.send(*P, b"e"))
     player.do(core.end(commit=True))
@@ -395,7 +399,8 @@ def test_a_batch_keeps_its_epoch_and_sequence() -> None:
     cluster.lose(ApiKey.PRODUCE, times=1, reply_only=True)
     assert 0 == player.do(core.send(*P, b"a"))
     assert 1 == player.do(core.send(*P, b"b"))
-    first, again, _ = [bytes(call.request.topic_data[0].partition_data[0].records) for call in sent]
+    batches = [call.request_of(PRODUCE).topic_data[0].partition_data[0].records for call in sent]
+    first, again, _ = [bytes(records or b"") for records in batches]
     assert first == again
     player.do(core.end(commit=True))
     assert [b"a", b"b"] == cluster.consumed(P)

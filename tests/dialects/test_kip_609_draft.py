@@ -13,14 +13,15 @@ from tests.kips.helpers import ABORT, COMMIT, GROUP, OK, Cluster, P, Producer, Q
 from tests.security.permissions import ALL, TOPIC, TRANSACTIONAL_ID, acl
 
 from odradek.core.machine import Refused
-from odradek.dialects.kip_609_draft.producer import SessionProducer
-from odradek.dialects.load import load
-from odradek.dialects.producer import Pair, Refusal, TopicPartition
+from odradek.releases.dialects.kip_609_draft.producer import SessionProducer
+from odradek.releases.dialects.load import load
+from odradek.releases.dialects.producer import Pair, Refusal, TopicPartition
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.apis import ADD_PARTITIONS_TO_TXN
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.registry import ApiKey
 
@@ -86,7 +87,7 @@ def adding(pair: Pair, *partitions: TopicPartition) -> AddPartitionsToTxnRequest
 
 def waiting(cluster: Cluster) -> int:
     """How many requests wait for the coordinator of the id."""
-    shard = cluster.node(cluster.coordinator("x")).coordinators.transactional("x")
+    shard = cluster.node(cluster.coordinator("x")).transaction_coordinators.of("x")
     assert not isinstance(shard, Refused)
     return sum(len(tokens) for tokens in shard.machine._waiting.values())
 
@@ -335,7 +336,9 @@ def test_the_session_is_what_was_written() -> None:
     transact(player, core, P)
     assert 0 == of_clients(adds)
     transact(player, core, P, Q)
-    assert [[Q[1]]] == [call.request.v3_and_below_topics[0].partitions for call in adds if call.version < 4]
+    assert [[Q[1]]] == [
+        call.request_of(ADD_PARTITIONS_TO_TXN).v3_and_below_topics[0].partitions for call in adds if call.version < 4
+    ]
     assert [P, Q] == cluster.described_partitions("x")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.kips.helpers import COMMIT, OK, Cluster, P, Producer, Style
 
-from odradek.dialects.kip_890_older_text.tables import decode
-from odradek.dialects.load import load
+from odradek.releases.dialects.kip_890_older_text.tables import decode
+from odradek.releases.dialects.load import load
 from odradek.txn.entry import Entry, encode_entry
 from odradek.txn.states import TxnState
 from odradek.wire.errors import ErrorCode

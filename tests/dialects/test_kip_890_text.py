@@ -10,12 +10,13 @@ import pytest
 from tests.dialects.steps import Player
 from tests.kips.helpers import ABORT, COMMIT, EPOCH_LAST, GROUP, OK, Cluster, P, Producer, Q, Style, judged
 
-from odradek.dialects.load import load
-from odradek.releases import Release
+from odradek.releases.dialects.load import load
+from odradek.releases.release import Release
 from odradek.testing.dialects import Refusal
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.apis import ADD_PARTITIONS_TO_TXN
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -102,7 +103,9 @@ def test_the_new_version_of_produce_adds_its_partition() -> None:
     adds = cluster.watch(ApiKey.ADD_PARTITIONS_TO_TXN)
     assert OK is producer.send(P)
     assert [P] == cluster.described_partitions("x")
-    assert [(4, False)] == [(call.version, call.request.transactions[0].verify_only) for call in adds]
+    assert [(4, False)] == [
+        (call.version, call.request_of(ADD_PARTITIONS_TO_TXN).transactions[0].verify_only) for call in adds
+    ]
 
 
 def test_the_version_before_is_verified() -> None:
@@ -250,6 +253,22 @@ def test_an_epoch_that_overflows_goes_on_with_the_next_id() -> None:
         completed.previous_producer_id,
         completed.next_producer_id,
     )
+
+
+@ONLY_TODAY
+def test_the_next_id_goes_and_the_previous_one_is_kept_up() -> None:
+    """Past Prepare and Complete nextProducerId is cleared, "but we can keep previousProducerId": as Kafka writes it."""
+    cluster, producer = started(epoch=EPOCH_LAST)
+    x = producer.pair[0]
+    producer.transact(P, b"a")
+    z = producer.pair[0]
+    assert OK is producer.send(P, b"b")
+
+    ongoing = cluster.last_written("x").value
+
+    assert ongoing is not None
+    assert x != z
+    assert (z, z, -1) == (ongoing.producer_id, ongoing.previous_producer_id, ongoing.next_producer_id)
 
 
 @OUTCOMES

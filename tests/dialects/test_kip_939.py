@@ -7,7 +7,7 @@ from tests.dialects.steps import AUTHORIZER, Player, everybody_may
 from tests.kips.helpers import ABORT, COMMIT, EPOCH_LAST, OK, Cluster, P, Q
 from tests.security.permissions import ALL, TRANSACTIONAL_ID, WRITE, acl
 
-from odradek.dialects.load import load
+from odradek.releases.dialects.load import load
 from odradek.testing.dialects import NOBODY, Pair, Refusal
 from odradek.txn.entry import TIMEOUT_NEVER
 from odradek.wire.errors import ErrorCode

@@ -7,16 +7,23 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from odradek.cli.usage import UsageError
 from odradek.config.table import Config, ConfigError
-from odradek.dialects.load import load, names, producer_class
-from odradek.dialects.producer import Producer
-from odradek.releases import RELEASES
-from odradek.txn.rules import SHIPPED
+from odradek.host.call import UNREAD, Call
+from odradek.host.endpoint import EVERYBODY, endpoint
+from odradek.host.host import Host
+from odradek.host.router import Router
+from odradek.releases.dialects.load import load, names, producer_class
+from odradek.releases.dialects.producer import Producer
+from odradek.releases.table import RELEASES
+from odradek.txn.decision_tables import SHIPPED, rules_of
 from odradek.wire import generate
+from odradek.wire.messages.apis import END_TXN
+from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.registry import ApiKey
 from odradek.wire.schema import MessageSpec
@@ -52,7 +59,7 @@ def test_a_dialect_that_says_nothing_is_its_base(write: Write) -> None:
 
     assert ("mine", "4.4") == (release.name, release.base)
     assert RELEASES["4.4"].apis == release.apis
-    assert SHIPPED == release.rules
+    assert SHIPPED == rules_of(release)
 
 
 def test_what_it_says_is_laid_over_its_base(write: Write) -> None:
@@ -84,8 +91,7 @@ def test_what_it_says_is_laid_over_its_base(write: Write) -> None:
     assert RELEASES["3.9"].apis["FETCH"] == release.apis["FETCH"]
     assert (5000, False) == (config.transaction_max_timeout_ms, config.auto_create_topics_enable)
     assert 1 == config.odradek_transaction_version
-    assert release.rules is not None
-    assert [False, True] == [version >= release.rules.since.end_bumps for version in (3, 4)]
+    assert [False, True] == [version >= rules_of(release).since.end_bumps for version in (3, 4)]
     assert not release.verification.offsets
     assert not release.fences_before_waiting
 
@@ -108,8 +114,53 @@ def test_a_dialect_may_be_over_another(write: Write, tmp_path: Path) -> None:
 
     assert release.apis is not None
     assert ((0, 4), (3, 11)) == (release.apis["END_TXN"], release.apis["PRODUCE"])
-    assert release.rules is not None
-    assert 4 == release.rules.since.end_bumps
+    assert 4 == rules_of(release).since.end_bumps
+
+
+def test_a_file_of_a_response_says_the_versions_of_its_request_too(write: Write) -> None:
+    field = {"name": "Count", "type": "int32", "versions": "6+", "default": "-1"}
+    release = load(str(write(EndTxnResponse={"validVersions": "0-6", "fields": [field]})))
+
+    assert release.codecs is not None
+    assert (0, 6) == release.codecs.valid_versions(EndTxnRequest) == (release.apis or {})["END_TXN"]
+    assert [False, True] == [Router(release).serves(ApiKey.END_TXN, range(6, each)) for each in (6, 7)]
+
+
+class EndTxnAlone:
+    @endpoint(END_TXN, needs=EVERYBODY)
+    async def end_txn(self, call: Call[EndTxnRequest]) -> EndTxnResponse:
+        return EndTxnResponse()
+
+
+class Steps(list[tuple[str, int]]):
+    """Stands for a node: the steps that have had a call."""
+
+    authority = None
+
+    def family(self, name: str) -> object:
+        return EndTxnAlone()
+
+
+def test_steps_of_dialects_lie_one_over_the_other_from_their_versions_on(write: Write, tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    above.mkdir()
+    (above / "dialect.toml").write_text('name = "above"\nbase = "../mine"\n')
+    (above / "tables.py").write_text(STEP.format(api="END_TXN", since=""))
+    write(tables=STEP.format(api="END_TXN", since=", since=4"))
+    steps = Steps()
+    router = Router(load(str(above)), node=cast("Host", steps))
+    for version in (3, 4):
+        handler = router.handler(ApiKey.END_TXN, version, broker=False)
+        assert handler is not None
+        with pytest.raises(StopIteration) as ended:
+            handler.serve(Call(ApiKey.END_TXN, version, 1, None, UNREAD, "host", False)).send(None)
+        assert EndTxnResponse() == ended.value.value
+    (upper, _), _, (lower, _) = steps
+
+    assert upper != lower
+    assert [(upper, 3), (upper, 4), (lower, 4)] == steps
+    assert router.is_overlaid(ApiKey.END_TXN)
+    assert not Router(RELEASES["4.4"]).is_overlaid(ApiKey.END_TXN)
 
 
 def test_a_message_has_its_fields_and_readers(write: Write) -> None:
@@ -158,9 +209,18 @@ def test_a_message_is_built_where_nothing_can_be_kept(
 
 
 ROW = """
-from odradek.dialects.tables import Tables
+from odradek.releases.dialects.tables import Tables
 from odradek.txn.states import *
 from odradek.wire.errors import ErrorCode
+"""
+STEP = """
+from odradek.host.overlay import overlay
+from odradek.wire.messages.apis import *
+
+@overlay({api}{since})
+async def step(node, call, serve):
+    node.append((__name__, call.version))
+    return await serve(call)
 """
 NEW_FIELD = {"name": "Count", "type": "int32"}
 BAD: dict[str, tuple[dict[str, object], str]] = {
@@ -192,7 +252,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
         "mine/dialect.toml: apis.EndTxn: versions 0 to 6 are offered, and EndTxnRequest has a schema for 0 to 5.",
     ),
     "schema that lost a version": (
-        {"EndTxnResponse": {"validVersions": "0-4"}},
+        {"EndTxnRequest": {"about": "as it was"}, "EndTxnResponse": {"validVersions": "0-4"}},
         "mine/dialect.toml: apis.EndTxn: versions 0 to 5 are offered, and EndTxnResponse has a schema for 0 to 4.",
     ),
     "unknown config": (
@@ -241,7 +301,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     ),
     "no tables": (
         {"tables": "X = 1"},
-        "mine/tables.py: TABLES: there is none, or it is no odradek.dialects.tables.Tables.",
+        "mine/tables.py: TABLES: there is none, or it is no odradek.releases.dialects.tables.Tables.",
     ),
     "broken tables": (
         {"tables": "import nothing_of_the_kind"},
@@ -281,9 +341,9 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
         {"toml": HEAD + "[apis]\nEndTxn = [0, 9]\n"},
         "mine/dialect.toml: apis.EndTxn: versions 0 to 9 are offered, and EndTxnRequest has a schema for 0 to 5.",
     ),
-    "route that does not exist": (
-        {"tables": ROW + "TABLES = Tables(around={99: print})"},
-        "mine/tables.py: around: the broker serves no 99.",
+    "endpoint that clients do not have": (
+        {"tables": STEP.format(api="ALLOCATE_PRODUCER_IDS", since="")},
+        "mine/tables.py: overlay(ALLOCATE_PRODUCER_IDS): the broker serves clients no such API.",
     ),
 }
 
@@ -308,16 +368,19 @@ def test_a_dialect_that_is_not_there(name: str, sentence: str) -> None:
     assert sentence == str(refused.value)
 
 
-NO_PRODUCER = "mine/producer.py: PRODUCER: there is none, or it is no odradek.dialects.producer.Producer."
+NO_PRODUCER = "mine/producer.py: PRODUCER: there is none, or it is no odradek.releases.dialects.producer.Producer."
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("X = 1", "mine/producer.py: PRODUCER: there is none, or it is no odradek.dialects.producer.Producer."),
+        (
+            "X = 1",
+            "mine/producer.py: PRODUCER: there is none, or it is no odradek.releases.dialects.producer.Producer.",
+        ),
         (
             "PRODUCER = str",
-            "mine/producer.py: PRODUCER: there is none, or it is no odradek.dialects.producer.Producer.",
+            "mine/producer.py: PRODUCER: there is none, or it is no odradek.releases.dialects.producer.Producer.",
         ),
         ("1 / 0", "mine/producer.py: it cannot be run: ZeroDivisionError: division by zero."),
     ],
@@ -340,7 +403,7 @@ def test_a_broker_of_kafka_loads_nothing_of_dialects() -> None:
     """What nobody asks for costs no start anything."""
     program = (
         "import sys, odradek.cli.main, odradek.net.cluster, odradek.testing;"
-        "print([name for name in sys.modules if name.startswith('odradek.dialects')])"
+        "print([name for name in sys.modules if name.startswith('odradek.releases.dialects')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert "[]\n" == done.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from odradek.dialects.load import names
+from odradek.releases.dialects.load import names
 from odradek.sim.model.promises import Violation
 from odradek.sim.run import Run, run
 from odradek.sim.schedules.schedule import Schedule, read_schedule
@@ -61,6 +61,25 @@ def test_the_next_transaction_of_kip_609_draft_joins_the_one_before() -> None:
     assert ("kip-609-draft", False) == (schedule.dialect, schedule.careful)
     assert broken(schedule) & {"wrong records", "aborted read"}
     assert run(replace(schedule, careful=True)).committed > 0
+
+
+@pytest.mark.parametrize("seed", [1, 49])
+def test_work_of_a_share_group_is_done_once_under_faults(seed: int) -> None:
+    """KIP-1289: records are acknowledged in the transaction of their copies.
+
+    Seed 49 found that a member could acknowledge what another one's transaction had finished.
+    """
+    played = Run(draw(seed, "share-work"))
+    played.play()
+    worked = [each for worker in played.share_workers for each in worker.worked]
+    assert any(each.committed_at is not None for each in worked)
+    assert any(each.record.count > 1 for each in worked)
+
+
+@pytest.mark.parametrize(("asked", "played", "workers"), [(None, "kip-1289", 3), ("kip-939", "kip-939", 0)])
+def test_only_a_dialect_with_the_request_has_such_work(asked: str | None, played: str, workers: int) -> None:
+    schedule = draw(1, "share-work", settings=Settings(dialect=asked))
+    assert (played, workers) == (schedule.dialect, schedule.share_workers)
 
 
 def test_prepared_transactions_are_kept_under_faults() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.testing import Cluster
-from odradek.testing.dialects import TransactionalProducer
+from odradek.testing.dialects import SharedRecord, TransactionalProducer, TransactionalShareConsumer
 
 TWO_PHASE = {"transaction.two.phase.commit.enable": True}
 
@@ -52,3 +52,40 @@ def test_two_clusters_of_one_process_speak_what_each_speaks() -> None:
             producer.init()
             producer.send("t", 0, b"a")
             assert (0, 1) == (producer.commit().error_code, producer.core.pair[1])
+
+
+@pytest.mark.slow
+def test_records_of_a_share_group_are_acknowledged_with_a_transaction() -> None:
+    with (
+        Cluster(dialect="kip-1289", topics=["orders:2", "cakes:1"], brokers=2) as cluster,
+        TransactionalProducer("kip-1289", cluster.bootstrap, "oven") as oven,
+        TransactionalShareConsumer("kip-1289", cluster.bootstrap, "bakers", ["orders"]) as consumer,
+    ):
+        consumer.join()
+        consumer.poll(0)  # a new group begins at the end
+        oven.init()
+        oven.send("orders", 0, b"a")
+        oven.send("orders", 1, b"b")
+        oven.commit()
+        delivered = []
+        for commits in (False, True):
+            records = taken(consumer, 2)
+            delivered.append(sorted((each.value, each.count) for each in records))
+            for record in records:
+                oven.send("cakes", 0, record.value or b"")
+                consumer.acknowledge(record)
+            oven.acknowledge(consumer.for_transaction(), consumer.metadata)
+            (oven.commit if commits else oven.abort)()
+        assert [[(b"a", 1), (b"b", 1)], [(b"a", 2), (b"b", 2)]] == delivered
+        assert [] == consumer.poll(1_500)
+        consumer.leave()
+
+
+def taken(consumer: TransactionalShareConsumer, count: int) -> list[SharedRecord]:
+    """So many records, for which it may have to ask more than once."""
+    found: list[SharedRecord] = []
+    for _ in range(60):
+        found += consumer.poll(500)
+        if len(found) >= count:
+            break
+    return found

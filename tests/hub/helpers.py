@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any, Self, TypeVar
 
@@ -47,6 +47,10 @@ class HubBeside:
     def __exit__(self, *_: object) -> None:
         self._exits.close()
 
+    def until_done(self, act: Callable[[], Awaitable[T]]) -> T:
+        """What a coroutine function returns that runs in the event loop of the hub."""
+        return self._portal.call(act)
+
     def within(self, look: Callable[[], T]) -> T:
         """What a function returns in the thread of the hub."""
         return self._portal.call(look)
@@ -60,7 +64,7 @@ class Till:
         self.id = transactional_id
         init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
         begun = self.connection.ask(init, 4)
-        assert 0 == begun.error_code
+        assert 0 == begun.error_code, begun
         self.pair = begun.producer_id, begun.producer_epoch
         self._sequence = 0
 

@@ -48,7 +48,7 @@ from odradek.net.cluster import RunningCluster
 from odradek.net.driver import Driver
 from odradek.net.event_loop import loop_options
 from odradek.net.ports import Port
-from odradek.releases import FEATURES
+from odradek.releases.table import FEATURES
 from odradek.txn.epochs import force_epoch
 from odradek.txn.shard import TransactionShard
 from odradek.wire.messages.create_acls_request import CreateAclsRequest
@@ -187,6 +187,7 @@ class Clusters:
         if not is_first:
             controller = cluster.controller
             controller.act(lambda: controller.node.controller.admit(spec))
+        cluster.ports[request.broker] = dict(ports)
         for name, port in ports.items():
             await cluster.listen(request.broker, port, name)
 
@@ -195,7 +196,7 @@ class Clusters:
         broker = cluster.spec.controller_id
         port = cluster.ports[broker].get(CONTROLLER)
         if port is None:
-            port = Port("127.0.0.1", 0)
+            port = cluster.ports[broker][CONTROLLER] = Port("127.0.0.1", 0)
             await cluster.listen(broker, port, CONTROLLER)
         return port.address[1]
 
@@ -236,7 +237,7 @@ class Clusters:
 
     def _coordinator(self, cluster: RunningCluster, transactional_id: str) -> tuple[Driver, TransactionShard]:
         for driver in cluster.drivers.values():
-            shard = driver.node.coordinators.transactional(transactional_id)
+            shard = driver.node.transaction_coordinators.of(transactional_id)
             if not driver.stopped and not isinstance(shard, Refused):
                 return driver, shard
         raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")

@@ -50,14 +50,7 @@ class _Naming(Entrance):
     """The listeners of a node, of some of which somebody else says who comes."""
 
     def __init__(self, node: Node, builders: Mapping[str, Builder]) -> None:
-        super().__init__(
-            node.cluster.endpoints_of(node.node_id),
-            metadata=node.metadata,
-            settings=node.settings,
-            secrets=node.secrets,
-            log=node.log,
-            gate=node.gate,
-        )
+        super().__init__(node, node.gate)
         self._builders = builders
 
     def peer(self, event: Connected) -> Peer | None:

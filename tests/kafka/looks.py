@@ -80,7 +80,7 @@ def _throttles(cluster: RunningCluster) -> Mapping[str, object]:
 
 
 def _logins(cluster: RunningCluster) -> Mapping[str, object]:
-    counted = {node_id: driver.node.metrics for node_id, driver in cluster.drivers.items()}
+    counted = {node_id: driver.node.counters for node_id, driver in cluster.drivers.items()}
     return {
         str(node_id): {"expired": each.sessions_expired, "refused": each.logins_again_refused}
         for node_id, each in counted.items()
@@ -105,7 +105,7 @@ def _at_leader(
 def _append(driver: Driver, partition: Partition, told: bytes) -> Mapping[str, object]:
     first = partition.log_end_offset
     for batch in batches(memoryview(bytearray(told))):
-        appended = partition.append_client(batch, now=driver.node.now, verification_enabled=False)
+        appended = partition.append_client(batch, now=driver.node.clock.now, verification_enabled=False)
         if isinstance(appended, Refused):
             raise ValueError(f"the log refuses it: {appended.error.name}")
     return {"first": first, "last": partition.log_end_offset - 1}
@@ -140,6 +140,6 @@ def _roll(partition: Partition) -> Mapping[str, object]:
 
 def _clean(driver: Driver, partition: Partition) -> Mapping[str, object]:
     for _ in range(STEPS_MAX):
-        if not partition.compact(driver.node.now):
+        if not partition.compact(driver.node.clock.now):
             break
     return {"until": partition.log.first_dirty_offset}

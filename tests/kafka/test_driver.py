@@ -383,7 +383,7 @@ async def test_what_a_client_may_use_is_told_with_how_long_it_had_to_wait(cluste
 async def test_logins_that_ran_out_are_told_by_broker(clusters: Clusters) -> None:
     for broker in (0, 1):
         await clusters.answer(start(broker))
-    counted = clusters.cluster(CLUSTER).node(1).metrics
+    counted = clusters.cluster(CLUSTER).node(1).counters
     counted.sessions_expired, counted.logins_again_refused = 2, 1
     told = {"0": {"expired": 0, "refused": 0}, "1": {"expired": 2, "refused": 1}}
     assert await clusters.answer(ReadLogins(CLUSTER)) == told

@@ -13,7 +13,7 @@ from odradek.faults.armed import Armed
 from odradek.faults.one_line import rule
 from odradek.host.call import Call
 from odradek.host.events import Command
-from odradek.releases import Release
+from odradek.releases.release import Release
 from odradek.sim import World
 from odradek.txn.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
@@ -29,6 +29,7 @@ from odradek.wire.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnTopicResult,
 )
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.apis import ADD_PARTITIONS_TO_TXN
 from odradek.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -151,7 +152,7 @@ class Cluster(View):
     def force_epoch(self, transactional_id: str, epoch: int) -> None:
         """Have an id at an epoch that would take thousands of transactions to reach."""
         node_id = self.coordinator(transactional_id)
-        shard = self.node(node_id).coordinators.transactional(transactional_id)
+        shard = self.node(node_id).transaction_coordinators.of(transactional_id)
         assert not isinstance(shard, Refused)
         self.do(partial(force_epoch, shard, transactional_id, epoch), node_id=node_id)
 
@@ -256,7 +257,7 @@ def judged(error: ErrorCode) -> Callable[[Call], AddPartitionsToTxnResponse]:
                         for topic in transaction.topics
                     ],
                 )
-                for transaction in call.request.transactions
+                for transaction in call.request_of(ADD_PARTITIONS_TO_TXN).transactions
             ]
         )
 

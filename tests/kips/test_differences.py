@@ -25,6 +25,7 @@ from odradek.host.call import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from odradek.wire.messages.apis import WRITE_TXN_MARKERS
 from odradek.wire.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -54,7 +55,7 @@ def marked(call: Call, error: ErrorCode) -> WriteTxnMarkersResponse:
                     for topic in marker.topics
                 ],
             )
-            for marker in call.request.markers
+            for marker in call.request_of(WRITE_TXN_MARKERS).markers
         ]
     )
 

@@ -9,7 +9,7 @@ import pytest
 from odradek.config.table import Config
 from odradek.host.router import Router
 from odradek.records.compression import Compression, compress
-from odradek.releases import RELEASES
+from odradek.releases.table import RELEASES
 from odradek.sim import World
 from odradek.sim.world.client import SimClient
 from odradek.wire.errors import ErrorCode

@@ -39,7 +39,7 @@ __all__ = ["Classic", "Member", "Sharer", "Thread"]
 JOINING, LEAVING = 0, -1
 BEAT_MS = 100
 GROUP_RESOURCE = 32
-ACCEPT = 1
+ACCEPT, RELEASE = 1, 2
 
 
 class _Asks:
@@ -242,8 +242,15 @@ class Sharer(_Asks):
         raise AssertionError("no record came")
 
     def accept(self, offset: int) -> ErrorCode:
-        """ShareAcknowledge."""
-        batch = AcknowledgementBatch(offset, offset, [ACCEPT])
+        """ShareAcknowledge: it is done."""
+        return self._acknowledge(offset, ACCEPT)
+
+    def release(self, offset: int) -> ErrorCode:
+        """ShareAcknowledge: it is to be delivered again."""
+        return self._acknowledge(offset, RELEASE)
+
+    def _acknowledge(self, offset: int, how: int) -> ErrorCode:
+        batch = AcknowledgementBatch(offset, offset, [how])
         request = ShareAcknowledgeRequest(
             group_id=GROUP,
             member_id=self.member_id,

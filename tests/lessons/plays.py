@@ -21,6 +21,7 @@ from odradek.wire.messages.produce_request import PartitionProduceData, ProduceR
 __all__ = ["PLAYS"]
 
 COPIES: TopicPartition = ("copies", 0)
+LETTERS = "dlq.orders"
 V3 = Style("kafka-3.3", produce=9, end=3, offsets=3, add=3, init=4)
 """What a client speaks with a Kafka 3.3."""
 ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
@@ -409,6 +410,44 @@ def share_aborted(stage: Stage) -> None:
     assert OK is sharer.accept(2)
 
 
+def dead_letter(stage: Stage) -> Sharer:
+    """A record is given back as often as it may be delivered, and becomes a dead letter."""
+    order(stage, b"coffee")
+    sharer = Sharer(stage, "sharer")
+    sharer.configure(share_auto_offset_reset="earliest", errors_deadletterqueue_topic_name=LETTERS)
+    for _ in range(3):
+        sharer.beat()
+        stage.world.advance(500)
+    for delivery in range(1, 3):
+        assert {0: delivery} == sharer.delivered()
+        assert OK is sharer.release(0)
+    stage.world.advance(5_000)
+    return sharer
+
+
+def written_letters(stage: Stage) -> int:
+    """How many records the queue has."""
+    facts = [fact for _, fact in stage.world.facts if fact.kind == "lso_moved" and fact.fields["topic"] == LETTERS]
+    return int(str(facts[-1].fields["hw"]))
+
+
+def answer_to_a_letter_is_lost(stage: Stage) -> None:
+    sharer = dead_letter(stage)
+    assert 2 == written_letters(stage)
+    order(stage, b"cake")
+    assert {1: 1} == sharer.delivered()
+    assert OK is sharer.accept(1)
+
+
+def leader_moves_with_a_letter(stage: Stage) -> None:
+    sharer = dead_letter(stage)
+    assert 1 == written_letters(stage)
+    sharer.session = 0
+    assert {} == sharer.fetch(wait_ms=500)
+    stage.world.advance(1_000)
+    assert 2 == written_letters(stage)
+
+
 def thread_expires(stage: Stage) -> None:
     thread = Thread(stage, "streams")
     beats(thread, times=3)
@@ -440,6 +479,8 @@ PLAYS: Mapping[str, Callable[[Stage], None]] = MappingProxyType(
         "consumer-offsets-an-epoch-late": partial(offsets_of_another_epoch, refusal=None),
         "coordinator-loading": loading,
         "coordinator-moves-in-prepare": moves_in_prepare,
+        "dead-letter-answer-lost": answer_to_a_letter_is_lost,
+        "dead-letter-leader-moves": leader_moves_with_a_letter,
         "downgrade-under-way": downgrade,
         "end-txn-answer-lost-in-complete": answer_is_lost,
         "end-txn-answer-lost-in-prepare": answer_is_lost,

@@ -20,7 +20,7 @@ __all__ = ["STORIES", "recording"]
 STORIES = Path(__file__).parents[2] / "broker" / "odradek" / "page" / "stories"
 NS_PER_MS = 1_000_000
 HEARTBEATS = frozenset({"HEARTBEAT", "CONSUMER_GROUP_HEARTBEAT", "SHARE_GROUP_HEARTBEAT", "STREAMS_GROUP_HEARTBEAT"})
-HEARTBEATS_TOLD = 3
+HEARTBEATS_TOLD = 2
 """So many of each client."""
 ROUTINE = frozenset({"ALLOCATE_PRODUCER_IDS", "CREATE_TOPICS", "INCREMENTAL_ALTER_CONFIGS"})
 """Requests that every cluster sees, and no lesson is about."""

@@ -203,7 +203,7 @@ async def test_a_broker_that_starts_again_has_the_time_of_the_others() -> None:
         cluster.stop_broker(2)
         cluster.start_broker(2)
         cluster.advance(HOUR)
-        one, other = (cluster._node(broker).now for broker in cluster.broker_ids)
+        one, other = (cluster._node(broker).clock.now for broker in cluster.broker_ids)
         assert one == other
 
 

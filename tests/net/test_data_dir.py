@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,11 @@ from odradek.log.files.names import read_checkpoint_file
 from odradek.log.metadata_log import METADATA_TOPIC
 from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.snapshot_file import read_snapshot
+from odradek.net.client import BlockingClient
 from odradek.records.batch import batches
 from odradek.testing import Cluster
+from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 
 pytestmark = pytest.mark.client
 
@@ -76,7 +81,8 @@ def test_a_snapshot_of_the_metadata_is_gone_on_from(tmp_path: Path) -> None:
         data_dir = running.data_dir
         assert data_dir is not None
         image = running.controller.node.image
-        first._call(lambda: data_dir.write_snapshot(image))
+        for one in data_dir.dirs.values():
+            first._call(partial(one.snapshots.write, image))
         log = data_dir.store.find(METADATA_TOPIC, 0)
         assert log is not None
         log.seal()
@@ -87,6 +93,27 @@ def test_a_snapshot_of_the_metadata_is_gone_on_from(tmp_path: Path) -> None:
     assert f"{0:020d}.log" not in os.listdir(folder)
     with cluster(tmp_path) as second:
         assert ["a"] == read(second.bootstrap, 1)
+
+
+def test_the_sequences_of_coordinators_are_those_of_kafkas(tmp_path: Path) -> None:
+    """0 in every batch of a group coordinator, and none in those of the transaction coordinator and in markers."""
+    with cluster(tmp_path) as running:
+        producer = Producer({"bootstrap.servers": running.bootstrap, "transactional.id": "till"})
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        consumer = Consumer({"bootstrap.servers": running.bootstrap, "group.id": "readers"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+        position = [TopicPartition("orders", 0, 5)]
+        producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), TIMEOUT_S)
+        consumer.close()
+        producer.commit_transaction(TIMEOUT_S)
+
+    def sequences(folder: str) -> set[tuple[bool, bool, int]]:
+        data = (tmp_path / folder / f"{0:020d}.log").read_bytes()
+        return {(one.is_transactional, one.is_control, one.base_sequence) for one in batches(memoryview(data))}
+
+    assert {(False, False, 0), (True, False, 0), (True, True, -1)} == sequences("__consumer_offsets-0")
+    assert {(False, False, -1)} == sequences("__transaction_state-0")
 
 
 def test_a_broker_that_stops_cleanly_is_fenced(tmp_path: Path) -> None:
@@ -103,6 +130,19 @@ def test_a_broker_that_stops_cleanly_is_fenced(tmp_path: Path) -> None:
     assert broker.epoch == read_clean_stop((tmp_path / ".kafka_cleanshutdown").read_bytes())
     [orders] = loader.image.topics["orders"].partitions.values()
     assert (-1, (meta.directory_id,)) == (orders.leader, orders.directories)
+
+
+def test_clients_are_told_the_directory_and_its_volume(tmp_path: Path) -> None:
+    """DescribeLogDirs (KIP-827), and `log.dirs` among the configs of the broker."""
+    with cluster(tmp_path) as running:
+        produce(running.bootstrap, "a")
+        with BlockingClient(running.bootstrap, client_id="test") as reader:
+            [told] = reader.ask(DescribeLogDirsRequest(topics=None), 4).results
+            resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=["log.dirs"])
+            [broker] = reader.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    assert os.fspath(tmp_path) == told.log_dir
+    assert shutil.disk_usage(tmp_path).total == told.total_bytes > told.usable_bytes > 0
+    assert [os.fspath(tmp_path)] == [each.value for each in broker.configs]
 
 
 def test_it_is_written_now_and_then_how_far_the_logs_are(tmp_path: Path) -> None:
@@ -155,10 +195,6 @@ def test_another_process_uses_it(tmp_path: Path) -> None:
 
 def test_it_is_of_another_broker(stopped: Path) -> None:
     assert f"The data directory {stopped} is of broker 1, not of 2." == refusal(stopped, node_ids=[2])
-
-
-def test_it_is_for_one_broker(tmp_path: Path) -> None:
-    assert "A data directory is for one broker as yet, not for 3." == refusal(tmp_path, brokers=3)
 
 
 def rewrite(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -225,4 +261,4 @@ def test_a_directory_that_cannot_be_written_to(stopped: Path) -> None:
 def test_it_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x")
-    assert f"The data directory {path} cannot be made: File exists." == refusal(path)
+    assert f"The data directory {path} is a file: name a directory, or a path where none is yet." == refusal(path)

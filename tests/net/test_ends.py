@@ -39,7 +39,7 @@ main()
     ("uvicorn", "hub --listen 127.0.0.1:0"),
     ("odradek.demo.director", "demo"),
     ("odradek.sim.run", "sim"),
-    ("odradek_pipeline.cli", "watch"),
+    ("odradek_pipeline.commands.cli", "watch"),
     ("odradek.control.client", "ctl clusters"),
 ])  # fmt: skip
 def test_who_interrupts_the_start_is_not_told_where(module: str, words: str) -> None:
@@ -53,7 +53,7 @@ def test_who_interrupts_the_start_is_not_told_where(module: str, words: str) -> 
 def test_before_it_heeds_an_interrupt_the_command_imports_next_to_nothing() -> None:
     program = "import sys; before = set(sys.modules); import odradek.cli.main; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {"odradek", "odradek.cli", "odradek.cli.main", "odradek.cli.usage"} >= {
+    assert {"odradek", "odradek.cli", "odradek.cli.imports", "odradek.cli.main", "odradek.cli.usage"} >= {
         name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names
     }
     assert not {"argparse", "inspect", "asyncio", "typing", "pathlib"} & set(done.stdout.split())

@@ -515,3 +515,14 @@ def test_every_public_name_is_found() -> None:
         assert getattr(odradek.testing, name).__name__ == name
     with pytest.raises(AttributeError, match=r"module 'odradek\.testing' has no attribute 'Clutser'"):
         odradek.testing.Clutser  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_asserts_of_odradek_are_not_rewritten(tmp_path: Path) -> None:
+    """A broker imports modules in its own thread, and rewriting in two threads fails in CPython 3.11."""
+    (tmp_path / "conftest.py").write_text("import pytest\npytest.register_assert_rewrite('odradek')\n")
+    test = """
+def test_it():
+    from importlib.util import find_spec
+    assert type(find_spec("odradek.data.produce").loader).__name__ == "SourceFileLoader"
+"""
+    assert 0 == play(tmp_path, test, files=False).code

@@ -61,7 +61,29 @@ def time() -> Time:
 @pytest.fixture
 def kept_short(time: Time) -> Iterator[Garbage]:
     with Garbage(used_s=lambda: time.used, now_s=lambda: time.now) as kept_short:
+        time.passes(5, busy=0)
+        assert kept_short.look_if_idle()
         yield kept_short
+
+
+def test_a_start_collects_nothing_until_the_process_is_idle(time: Time) -> None:
+    circle = Circle()
+    gone, _ = weakref.ref(circle), gc.collect()
+    del circle
+    looked: list[str] = []
+
+    def look(phase: str, info: dict[str, Any]) -> None:
+        looked.append(phase)
+
+    gc.callbacks.append(look)
+    try:
+        with Garbage(used_s=lambda: time.used, now_s=lambda: time.now) as kept_short:
+            assert (looked, gone() is None) == ([], False)
+            time.passes(5, busy=0)
+            assert kept_short.look_if_idle()
+            assert gone() is None
+    finally:
+        gc.callbacks.remove(look)
 
 
 def test_a_full_collection_looks_only_at_what_is_new(kept_short: Garbage) -> None:

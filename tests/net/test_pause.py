@@ -83,7 +83,7 @@ async def test_a_paused_broker_reads_nothing_in_the_loop_of_the_test(already: bo
 def _coordinated_by(cluster: Cluster, broker: int) -> str:
     """A transactional id that this broker coordinates."""
     for index in range(1000):
-        if not isinstance(cluster._node(broker).coordinators.transactional(f"x{index}"), Refused):
+        if not isinstance(cluster._node(broker).transaction_coordinators.of(f"x{index}"), Refused):
             return f"x{index}"
     raise AssertionError(f"broker {broker} coordinates nothing")
 
@@ -127,9 +127,9 @@ def test_the_clock_of_a_paused_broker_goes_on() -> None:
     with Cluster() as cluster:
         cluster.freeze()
         cluster.pause_broker(1)
-        before = cluster._node(1).now
+        before = cluster._node(1).clock.now
         cluster.advance(timedelta(hours=1))
-        assert before + 3_600_000 == cluster._node(1).now
+        assert before + 3_600_000 == cluster._node(1).clock.now
 
 
 def test_a_paused_broker_may_be_stopped_and_hears_when_it_starts_again() -> None:

@@ -153,7 +153,7 @@ def test_a_client_logs_in_again_before_its_session_ends() -> None:
 def test_logins_that_ran_out_and_those_that_were_refused_later_are_counted() -> None:
     config = {"connections.max.reauth.ms": 1}
     with Cluster(security="sasl-plaintext", users=USERS | {"bob": "bobs"}, config=config) as cluster:
-        counted = cluster._running.node(1).metrics
+        counted = cluster._running.node(1).counters
         host, _, port = cluster.bootstrap.rpartition(":")
         for expired, refused in ((1, 0), (1, 1)):
             with Raw((host, int(port))) as raw:
@@ -168,7 +168,8 @@ def test_logins_that_ran_out_and_those_that_were_refused_later_are_counted() -> 
 
 
 def _gates(node: Any) -> list[Any]:
-    return [each._gate for each in node.connections.values() if each._gate is not None]
+    guards = [getattr(each, "_admits", None) for each in node.connections.values()]
+    return [guard.__self__ for guard in guards if guard is not None]
 
 
 def test_credentials_that_are_altered_by_a_client() -> None:

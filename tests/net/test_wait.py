@@ -16,6 +16,7 @@ from tests.unit.host.helpers import batch, produce_request
 from odradek.control.messages.state import GroupView
 from odradek.net.client import BlockingClient
 from odradek.testing import Cluster, rule
+from odradek.wire.error_fields import first_error
 from odradek.wire.messages import streams_group_heartbeat_request as streams
 from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
@@ -89,7 +90,7 @@ STREAMS = streams.StreamsGroupHeartbeatRequest(
 def test_members_of_a_group_of_a_newer_protocol(request_: Struct, kind: str) -> None:
     with Cluster(brokers=1, topics=["t"]) as cluster:
         with BlockingClient(cluster.bootstrap, client_id="mine") as client:
-            assert 0 == client.ask(request_, 1).error_code
+            assert 0 == first_error(client.ask(request_, 1))
         [group] = cluster.wait(group={"id": "g", "members": 1})
         assert isinstance(group, GroupView)
         assert (kind, [("a", "mine")]) == (group.type, [(each.member_id, each.client_id) for each in group.members])

@@ -120,8 +120,9 @@ def new_cluster_id() -> str:
 class RealKafka:
     """One node of the real broker, with its data in a directory of its own.
 
-    `plug_ins` are Java sources of classes that its properties name. One that `joins` another is a broker of that
-    one's cluster, and no controller; it is started after it.
+    `plug_ins` are Java sources of classes that its properties name. One that `joins` another is a broker of that one's
+    cluster. Nodes that `quorum` names, with the ports of their controllers, are controllers, too: the first one alone
+    unless others are named. A node answers when most of the controllers run.
     """
 
     def __init__(
@@ -137,29 +138,44 @@ class RealKafka:
         plug_ins: Sequence[Path] = (),
         node_id: int = CONTROLLER_ID,
         joins: RealKafka | None = None,
+        quorum: Mapping[int, int] | None = None,
+        data: Path | None = None,
     ) -> None:
         self.plug_ins = plug_ins
         self.node_id = node_id
         self.cluster_id: str = joins.cluster_id if joins else new_cluster_id()
         self.features = {"transaction.version": transaction_version, **(features or {})}
         self.port = port or free_port()
-        self.controller_port: int = joins.controller_port if joins else free_port()
+        self.quorum: dict[int, int] = joins.quorum if joins else dict(quorum or {CONTROLLER_ID: free_port()})
         self.own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
-        roles = {"node.id": str(node_id), "process.roles": "broker" if joins else "broker,controller"}
-        self.properties = {**PROPERTIES, **roles, **self.addresses(), **(properties or {})}
+        self.data = data or self.directory / "data"
+        roles = "broker,controller" if node_id in self.quorum else "broker"
+        self.properties = {
+            **PROPERTIES,
+            "node.id": str(node_id),
+            "process.roles": roles,
+            **self.addresses(),
+            **(properties or {}),
+        }
         self.jvm_options = tuple(jvm_options)
         self.start_timeout_s = start_timeout_s
         self.process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def controller_port(self) -> int:
+        """The port of the first controller."""
+        return self.quorum[CONTROLLER_ID]
+
     def addresses(self) -> dict[str, str]:
         """The properties that name ports and directories."""
-        controller = f",CONTROLLER://127.0.0.1:{self.controller_port}" if self.node_id == CONTROLLER_ID else ""
+        own = self.quorum.get(self.node_id)
+        controller = f",CONTROLLER://127.0.0.1:{own}" if own is not None else ""
         return {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{self.controller_port}",
-            "log.dirs": str(self.directory / "data"),
+            "controller.quorum.voters": ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.quorum.items()),
+            "log.dirs": str(self.data),
         }
 
     @property
@@ -178,7 +194,7 @@ class RealKafka:
         self.directory.mkdir(parents=True, exist_ok=True)
         settings = "".join(f"{key}={value}\n" for key, value in self.properties.items())
         (self.directory / "server.properties").write_text(settings)
-        if not (self.directory / "data" / "meta.properties").exists():
+        if not (self.data / "meta.properties").exists():
             self.format()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

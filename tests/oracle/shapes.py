@@ -173,7 +173,7 @@ def produce(words: Words) -> Fields:
 def batch(partition: Partition, producer_id: int, epoch: int, transactional: bool) -> bytes:
     """The records for a partition: one batch unless its options say otherwise.
 
-    `key`, `value` and `timestamp` hold for all records, or are a list with one for each.
+    `key`, `value` and `timestamp` hold for all records, or are a list with one for each; `headers` hold for all.
     """
     raw = partition.take("raw")
     if raw is not None:
@@ -181,6 +181,7 @@ def batch(partition: Partition, producer_id: int, epoch: int, transactional: boo
         return raw
     batches = partition.take("batches", 1)
     given = [partition.take("timestamp", int(time.time() * 1000)), partition.take("key"), partition.take("value", "v")]
+    headers = tuple((name, value.encode()) for name, value in partition.take("headers", []))
     count = partition.take("records", max(len(each) if isinstance(each, list) else 1 for each in given))
     columns = [each if isinstance(each, list) else [each] * count for each in given]
     records = [
@@ -188,6 +189,7 @@ def batch(partition: Partition, producer_id: int, epoch: int, transactional: boo
             timestamp=timestamp,
             key=None if key is None else key.encode(),
             value=None if value is None else value.encode(),
+            headers=headers,
         )
         for timestamp, key, value in zip(*columns, strict=True)
     ]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.oracle.answers import describe_batch, render
+from tests.oracle.answers import clock_time, describe_batch, render
 from tests.oracle.language import is_option, split_option
 from tests.oracle.player import (
     COORDINATOR_PARTITIONS,
@@ -39,6 +39,7 @@ from odradek.wire.messages.transaction_log_value import TransactionLogValue
 __all__ = ["VERBS", "seed", "warm_up"]
 
 RESTART_LIMIT_S = 60.0
+RECORDS_LIMIT_S = 20.0
 CLEANER_LIMIT_S = 20.0
 CLUSTER_CONFIGS = {"resource_type": 4, "resource_name": ""}
 FIRST_BROKER = 1
@@ -291,6 +292,34 @@ def group_record(player: Player, name: str, record: Record) -> Iterable[str]:
     yield from (f"    {line}" for line in render(value, version, player.aliases))
 
 
+def records(player: Player, step: Step) -> Iterable[str]:
+    """records t-0 3: every record of the partition, once there are as many; the topic may be created meanwhile"""
+    found = PARTITION.fullmatch(step.words[0])
+    assert found is not None, step.text
+    name, index, count = player.scope.unique(found["topic"]), int(found["index"]), int(step.words[1])
+    there: list[Record] = []
+
+    def are_there() -> bool:
+        if not is_led(player, name, index + 1):
+            return False
+        data = read_partition(player, name, index, isolation=0).records or b""
+        there[:] = [record for batch in batches(memoryview(data)) for record in iterate_records(batch)]
+        return len(there) >= count
+
+    if not wait_until(are_there, limit_s=RECORDS_LIMIT_S):
+        yield "never"
+    for record in there:
+        words = [f"{name}={player.aliases.text(text(value))}" for name, value in record.headers]
+        yield " ".join(
+            [str(record.offset), f"key={text(record.key)}", f"value={text(record.value)}", clock_time(record.timestamp)]
+        )
+        yield from (f"    {word}" for word in words)
+
+
+def text(value: bytes | None) -> str:
+    return "null" if value is None else value.decode()
+
+
 def share_log(player: Player, step: Step) -> Iterable[str]:
     """share_log g: every record of the share group in the log of the share coordinator, partition by partition
 
@@ -500,6 +529,7 @@ VERBS: Mapping[str, Verb] = {
     "log": log,
     "pause": pause,
     "receive": receive,
+    "records": records,
     "release": release,
     "replicas": replicas,
     "restart": restart,

@@ -28,7 +28,8 @@ def overview() -> str:
 
 
 def docstring() -> str:
-    return odradek.__doc__ or ""
+    """Its first paragraph."""
+    return (odradek.__doc__ or "").split("\n\n")[0]
 
 
 def description() -> str:

@@ -78,7 +78,7 @@ def test_the_wheel_has_the_whole_folder_of_each_dialect(dist: Dist) -> None:
     with zipfile.ZipFile(dist.wheel) as wheel:
         names = set(wheel.namelist())
     folder = ROOT / "broker"
-    files = {path for path in (folder / "odradek" / "dialects").rglob("*") if path.suffix in DIALECT_FILES}
+    files = {path for path in (folder / "odradek" / "releases" / "dialects").rglob("*") if path.suffix in DIALECT_FILES}
     assert {"dialect.toml", "README.md", "EndTxnRequest.json", "tables.py", "producer.py"} <= {
         path.name for path in files
     }

@@ -16,7 +16,8 @@ from tests.packaging.image import BuiltImage, build_image, context_files
 from tests.packaging.processes import METRICS, Places, produce_and_consume, serving
 from tests.packaging.tools import ROOT, declared, go_tool, said
 
-from odradek.demo.director import DemoOptions, consume_command, produce_command
+from odradek.demo.director import consume_command, produce_command
+from odradek.demo.options import DemoOptions
 from odradek.demo.producer import CRASHED
 
 pytestmark = [pytest.mark.slow, pytest.mark.builds]

@@ -21,10 +21,15 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put every test of this folder on the loop of the browser."""
+    """Put every test of this folder on the loop of the browser, and let its pages close before its clusters go.
+
+    A page that still looks when its cluster is gone logs a 404. So `pages` starts last, and ends first.
+    """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.slow)
+            if isinstance(item, pytest.Function) and "pages" in item.fixturenames:
+                item.fixturenames.sort(key="pages".__eq__)
             if pytest_asyncio.is_async_test(item):
                 item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 

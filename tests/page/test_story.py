@@ -204,6 +204,18 @@ async def test_a_cluster_of_the_story_is_made(pages: Pages, hub: HubClient) -> N
     assert "late" in [rule["name"] for rule in hub.get("clusters", made["id"], "rules")]
 
 
+async def test_what_a_story_has_made_stays_when_the_page_finds_the_cluster(pages: Pages, hub: HubClient) -> None:
+    view = lesson_view(LATE)
+    page = await pages.live(hub.url, f"#story={LATE}&step={last(view) + 1}", clock=True)
+    await page.get_by_role("button", name="Play it on this hub").click()
+    await expect(page.get_by_text("curl -X POST")).to_be_visible()
+    [made] = hub.get("clusters")
+    await page.evaluate("dispatchEvent(new Event('clusters'))")
+    await expect(page.get_by_label("Cluster")).to_have_value(made["id"])
+    await expect(page.get_by_role("link", name="Why")).to_have_attribute("href", f"#why&cluster={made['id']}")
+    await expect(page.get_by_text("curl -X POST")).to_be_visible()
+
+
 async def test_a_story_that_there_is_not(pages: Pages, hub: HubClient) -> None:
     page = await pages.live(hub.url, "#story=no-such-story")
     await expect(page.get_by_role("alert")).to_contain_text("There is no story no-such-story")

@@ -20,7 +20,7 @@ INSTALLED = all(find_spec(module) for module in ("moto", "numpy", "pandas", "pya
 if not INSTALLED:
     if os.environ.get("ODRADEK_PIPELINE_TESTS"):
         raise RuntimeError("what requirements/pipeline.txt names is not installed")
-    collect_ignore_glob = ["test_*.py"]
+    collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def recorded(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One small Spark session for all tests."""
-    from odradek_pipeline.log_source import KafkaLogSource
-    from odradek_pipeline.session import spark_session
+    from odradek_pipeline.spark.log_source import KafkaLogSource
+    from odradek_pipeline.spark.session import spark_session
 
     session = spark_session("local[2]", name="odradek tests", small=True, scratch=tmp_path_factory.mktemp("spark"))
     session.dataSource.register(KafkaLogSource)

@@ -29,7 +29,7 @@ from tests.oracle.scenario import load_all
 from tests.oracle.session import Stage
 
 from odradek.records.record import Record, build_batch
-from odradek_pipeline.raw_produce import produce_raw
+from odradek_pipeline.demo.raw_produce import produce_raw
 
 DATA = Path(__file__).parent / "data"
 RECORDED = ("tv2", "tv1", "hang", "cleaned", "idle", "emptied", "emptied-0")

@@ -1,9 +1,12 @@
 """Copies of a real Kafka's directory, made while it runs: `python -m tests.pipeline.record_running [LEVEL…]`.
 
-Producers of transactions, idempotent ones and a compacted topic write as fast as they can, segments roll twice a second
-and the cleaner runs. The directory is copied file by file meanwhile, as `cp -r` does it, over and over; then the broker
-is killed in the middle of it. Every copy is audited at once: whatever is bad, or prints a command that destroys, is a
-false alarm, for nothing has gone wrong. Some copies are kept, small, in `data/running`, which the tests audit again.
+Producers of transactions, idempotent ones and a compacted topic write as fast as they can, segments roll twice a
+second, the cleaner runs, records are deleted, and topics come and go. The directory is copied file by file meanwhile,
+as `cp -r` does it, over and over at random moments (`--seed`); then the broker is killed in the middle of it.
+`--brokers 2` copies the directories of two brokers one after the other, while leaders change; `--release 3.9` runs an
+older Kafka. Every copy is audited: whatever is bad, or prints a command that destroys, is a false alarm, for nothing
+has gone wrong. Copies are kept, small, in `data/running`, which the tests audit again: `--keep` of each broker and the
+last one, and with `--false FOLDER` each false alarm as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import argparse
 import contextlib
 import gzip
 import os
+import random
 import shutil
 import sys
 import tarfile
@@ -22,18 +26,23 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
-from tests.pipeline.corpus.kafkas import STARTED, create, started
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from tests.oracle.asking import ask
+from tests.oracle.real_kafka import RealKafka
+from tests.oracle.releases.real import ReleasedKafka
+from tests.pipeline.corpus.kafkas import QUIET, STARTED, admin, cluster, create, done, started
 from tests.pipeline.record_logs import trim
 from tests.pipeline.running_copies import DESTROYS
 
+from odradek.wire.registry import ApiKey
 from odradek_pipeline.jobs.audit_logs import audit_logs
 
 __all__ = ["RUNNING", "alarms", "unpacked"]
 
 RUNNING = Path(__file__).parent / "data" / "running"
 COPIES = 12
-PAUSE_S = 0.4
+PAUSE_S = 0.05, 1.5
+BUSY: dict[str, str] = {"log_cleaner_backoff_ms": "500", "log_retention_check_interval_ms": "1000"}
 ROLLS: dict[str, Any] = {"segment_ms": "500", "file_delete_delay_ms": "1000"}
 CLEANED: dict[str, Any] = {
     "cleanup_policy": "compact",
@@ -43,9 +52,9 @@ CLEANED: dict[str, Any] = {
 _LEFT_OUT = (".lock", ".tmp", ".deleted")
 
 
-def alarms(directory: Path) -> list[str]:
-    """What an audit of the directory of a broker that is well tells, and should not."""
-    result = audit_logs([directory], not_after=time.time_ns() // 1_000_000 + 365 * 86_400_000)
+def alarms(*directories: Path) -> list[str]:
+    """What an audit of the directories of brokers that are well tells, and should not."""
+    result = audit_logs(directories, not_after=time.time_ns() // 1_000_000 + 365 * 86_400_000)
     rows = result.anomalies.to_dict("records")
     told = [
         f"{row['anomaly']} {row['topic']}-{row['partition']}: {row['detail']}"
@@ -67,18 +76,27 @@ def unpacked(archive: Path, folder: Path) -> Path:
 class Load:
     """Clients that write until they are told to end."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, kafka: RealKafka, *, brokers: int = 1) -> None:
+        self.kafka, self.bootstrap, self.brokers = kafka, kafka.bootstrap, brokers
         self.is_over = threading.Event()
-        self.counts = {"transactions": 0, "records": 0}
+        self.counts = {"transactions": 0, "records": 0, "deletions": 0, "elections": 0}
         self.threads = [
             threading.Thread(target=self.safely, args=(work, number), daemon=True)
-            for work, number in ((self.transactions, 0), (self.transactions, 1), (self.compacted, 2), (self.plain, 3))
+            for work, number in (
+                (self.transactions, 0),
+                (self.transactions, 1),
+                (self.compacted, 2),
+                (self.plain, 3),
+                (self.deleted, 4),
+                (self.leaders, 5),
+            )
         ]
 
     def safely(self, work: object, number: int) -> None:
-        with contextlib.suppress(KafkaException):  # the broker is killed under it
-            work(number)  # type: ignore[operator]
+        while not self.is_over.is_set():
+            with contextlib.suppress(KafkaException, OSError):  # a leader changes, or the broker is killed under it
+                work(number)  # type: ignore[operator]
+            self.is_over.wait(0.2)
 
     def producer(self, **more: object) -> Producer:
         return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 0, **more})
@@ -109,6 +127,36 @@ class Load:
         while not self.is_over.is_set():
             producer.produce("plain", value=b"z" * 80)
             producer.flush(10)
+
+    def deleted(self, number: int) -> None:
+        """Records are deleted up to where a log ends, and a topic comes and goes."""
+        client = admin(self.kafka)
+        while not self.is_over.wait(1.5):
+            for topic in ("plain", "orders"):
+                done(client.delete_records([TopicPartition(topic, 0, -1)], request_timeout=5))
+            name = f"short-{self.counts['deletions']}"
+            create(self.kafka, name, 1, self.brokers)
+            self.producer().produce(name, value=b"s")
+            done(client.delete_topics([name]))
+            self.counts["deletions"] += 1
+
+    def leaders(self, number: int) -> None:
+        """The other broker becomes the preferred leader of every partition, and then the leader."""
+        if self.brokers == 1:
+            self.is_over.wait()
+            return
+        address = ("127.0.0.1", self.kafka.port)
+        while not self.is_over.wait(5.0):  # oftener, and no transaction comes to its end
+            order = [1, 2] if self.counts["elections"] % 2 else [2, 1]
+            counts = {"orders": 2, "kv": 1, "plain": 1, "__transaction_state": 3}
+            moves = [
+                {"name": name, "partitions": [{"partition_index": one, "replicas": order} for one in range(count)]}
+                for name, count in counts.items()
+            ]
+            ask(address, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, {"timeout_ms": 5000, "topics": moves})
+            wanted = [{"topic": name, "partitions": [*range(count)]} for name, count in counts.items()]
+            ask(address, ApiKey.ELECT_LEADERS, 2, {"election_type": 0, "topic_partitions": wanted, "timeout_ms": 5000})
+            self.counts["elections"] += 1
 
     def __enter__(self) -> Load:
         for thread in self.threads:
@@ -145,32 +193,49 @@ def kept(directory: Path, path: Path) -> None:
     path.write_bytes(gzip.compress(buffer.getvalue(), 9, mtime=0))
 
 
-def record(level: int, *, copies: int, keep: int) -> int:
-    """Copies of one broker; how many of them are false alarms."""
-    false = 0
+def launched(level: int, release: str, brokers: int) -> list[RealKafka]:
+    """The brokers that are copied."""
+    if release != "4.4":
+        properties = QUIET | {name.replace("_", "."): value for name, value in BUSY.items()}
+        kafka = ReleasedKafka(release, transaction_version=level or None, properties=properties)
+        STARTED.append(kafka)
+        kafka.start()
+        return [kafka]
+    return cluster(brokers, level=level, **BUSY) if brokers > 1 else [started(level, **BUSY)]
+
+
+def record(level: int, arguments: argparse.Namespace) -> int:
+    """Copies of one cluster; how many of them are false alarms."""
+    copies, brokers, false = arguments.copies, arguments.brokers, 0
+    dice = random.Random(arguments.seed + level)
     with tempfile.TemporaryDirectory(prefix="odradek-running-") as scratch:
-        kafka = started(level, log_cleaner_backoff_ms="500", log_retention_check_interval_ms="1000")
-        create(kafka, "orders", 2, 1, **ROLLS)
-        create(kafka, "kv", 1, 1, **ROLLS, **CLEANED)
-        create(kafka, "plain", 1, 1, **ROLLS, retention_ms="3000")
-        data = kafka.directory / "data"
-        with Load(kafka.bootstrap) as load:
+        kafkas = launched(level, arguments.release, brokers)
+        create(kafkas[0], "orders", 2, brokers, **ROLLS)
+        create(kafkas[0], "kv", 1, brokers, **ROLLS, **CLEANED)
+        create(kafkas[0], "plain", 1, brokers, **ROLLS, retention_ms="3000")
+        with Load(kafkas[0], brokers=brokers) as load:
             while load.counts["transactions"] < 5:
                 time.sleep(0.2)
             for number in range(copies):
                 if number == copies - 1:
-                    kafka.kill()  # the last copy is of what a crash has left
+                    for kafka in kafkas:
+                        kafka.kill()  # the last copy is of what a crash has left
                 here = Path(scratch) / f"{number}"
-                copied(data, here)
-                if number < keep or number == copies - 1:
-                    kept(here, RUNNING / f"level_{level}-{number}.tar.gz")
-                time.sleep(PAUSE_S)
+                for kafka in kafkas:
+                    copied(kafka.directory / "data", here / f"broker-{kafka.node_id}")
+                if brokers == 1 and (number < arguments.keep or (arguments.keep and number == copies - 1)):
+                    kept(here / "broker-1", RUNNING / f"level_{level}-{number}.tar.gz")
+                time.sleep(dice.uniform(*PAUSE_S))
         for number in range(copies):
-            told = alarms(Path(scratch) / f"{number}")
+            here = Path(scratch) / f"{number}"
+            told = alarms(*sorted(here.iterdir()))
             false += bool(told)
             for one in told:
                 print(f"level {level}, copy {number}: {one}", flush=True)
-        print(f"level {level}: {copies} copies, {false} false alarms; {load.counts}", flush=True)
+            if told and arguments.false is not None:
+                shutil.copytree(here, arguments.false / f"level_{level}-{brokers}-{number}", dirs_exist_ok=True)
+        of = f"Kafka {arguments.release}, level {level}, {brokers} broker{'s' if brokers > 1 else ''}"
+        print(f"{of}: {copies} copies, {false} false alarms; {load.counts}", flush=True)
     return false
 
 
@@ -178,17 +243,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("levels", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--copies", type=int, default=COPIES, help="of each broker")
-    parser.add_argument("--keep", type=int, default=1, help="how many of them, and the last one, are kept")
+    parser.add_argument("--keep", type=int, default=0, help="how many of them, and the last one, are kept")
+    parser.add_argument("--brokers", type=int, default=1, help="how many; with two leaders change")
+    parser.add_argument("--release", default="4.4", help="of Kafka; those before 4.0 have level 0 alone")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments at which copies are made")
+    parser.add_argument("--false", type=Path, help="a folder that false alarms are kept in")
     arguments = parser.parse_args()
     false = 0
-    try:
-        for level in arguments.levels:
-            false += record(level, copies=arguments.copies, keep=arguments.keep)
-    finally:
-        for kafka in STARTED:
-            with contextlib.suppress(Exception):  # it has ended already
-                kafka.kill()
-            kafka.remove()
+    for level in arguments.levels:
+        try:
+            false += record(level, arguments)
+        finally:
+            for kafka in STARTED:
+                with contextlib.suppress(Exception):  # it has ended already
+                    kafka.kill()
+                kafka.remove()
+            STARTED.clear()
     return 1 if false else 0
 
 

@@ -17,9 +17,9 @@ from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from odradek_pipeline.payload import STATES
-from odradek_pipeline.proof import ABORT_MS, MAX_TIMEOUT_MS
-from odradek_pipeline.sidecars import INDEX, PRODUCER, TIME_INDEX
+from odradek_pipeline.directories.proof import ABORT_MS, MAX_TIMEOUT_MS
+from odradek_pipeline.logs.payload import STATES
+from odradek_pipeline.logs.sidecars import INDEX, PRODUCER, TIME_INDEX
 
 __all__ = ["DESTROYS", "ORDERS", "Copy", "History", "grown_old", "hung", "whole"]
 

@@ -9,7 +9,10 @@ from bench.audit_scale.__main__ import straight
 from bench.audit_scale.logs import Plan, make_logs
 
 from odradek_pipeline.jobs.audit_logs import audit_logs
-from odradek_pipeline.summary import scan_directories
+from odradek_pipeline.logs.layout import FileKind, find_files
+from odradek_pipeline.logs.scan import plan_ranges
+from odradek_pipeline.logs.summary import scan_directories
+from odradek_pipeline.spark.log_source import pack
 
 
 @pytest.mark.parametrize("batch_bytes", [1024, 16 << 10])
@@ -42,6 +45,21 @@ def test_producers_go_on_with_new_ids_when_their_epochs_run_out(
     assert result.anomalies.empty
     assert [] == result.problems
     assert 10 <= result.tables["log_txns"]["producer_id"].nunique()
+
+
+def test_one_partition_with_nine_tenths_of_the_data_is_read_in_even_tasks(tmp_path: Path) -> None:
+    """A task is a range of bytes, whichever partition it is of; so no task waits for the largest partition."""
+    plan = Plan(40 << 20, segment_bytes=16 << 20, transactional_partitions=2, idempotent_partitions=1, skew=0.9)
+    make_logs(tmp_path / "logs", plan)
+    tree = find_files([tmp_path / "logs"])
+    sizes = {name: sum(file.size for file in tree.of(FileKind.SEGMENT, topic=name)) for name in ("events", "transfers")}
+    assert 0.85 < sizes["events"] / sum(sizes.values()) < 0.95
+    wanted = 4 << 20
+    tasks = pack(plan_ranges(tree.files, range_bytes=wanted), wanted)
+    assert len(tasks) >= 9
+    assert max(sum(part.size for part in task.ranges) for task in tasks) <= 1.5 * wanted
+    result = audit_logs([tmp_path / "logs"])
+    assert result.anomalies.empty
 
 
 def test_a_line_through_points_of_a_line() -> None:

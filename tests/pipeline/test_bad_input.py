@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from pyiceberg.table import StaticTable
+from tests.pipeline.commands.test_wrong_calls import called, exit_code
 from tests.pipeline.corpus.__main__ import unpack
 from tests.pipeline.corpus.edit import Log
-from tests.pipeline.test_wrong_calls import called, exit_code
 
-from odradek_pipeline import audit_commands
-from odradek_pipeline.summary import scan_directories
+from odradek_pipeline.commands import audits as audit_commands
+from odradek_pipeline.logs.summary import scan_directories
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def master(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
     @contextlib.contextmanager
     def session(master: str, *, name: str) -> Iterator[SparkSession]:
-        from odradek_pipeline.preflight import spark_troubles
+        from odradek_pipeline.commands.preflight import spark_troubles
 
         with spark_troubles():
             yield spark
@@ -272,7 +272,7 @@ def test_a_directory_that_is_named_twice_is_looked_at_once(tmp_path: Path, named
 
 def test_on_spark_too_and_by_its_source(tmp_path: Path, spark: SparkSession) -> None:
     from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
-    from odradek_pipeline.jobs.spark_reading import read_logs
+    from odradek_pipeline.spark.reading import read_logs
 
     directory = with_links(tmp_path)
     twice = [directory / "orders-0", directory, tmp_path / "link", tmp_path / "links" / "orders-0"]

@@ -15,13 +15,14 @@ from odradek.records.compression import Compression
 from odradek.records.record import Record, build_batch, iterate_records
 from odradek.records.state import decode_value
 from odradek.wire.messages.transaction_log_value import TransactionLogValue
+from odradek_pipeline.audit.result import Result
+from odradek_pipeline.commands.preflight import check_log_directories
 from odradek_pipeline.jobs.audit_logs import audit_logs
-from odradek_pipeline.layout import find_files
-from odradek_pipeline.payload import TransactionRecord
-from odradek_pipeline.preflight import check_log_directories
-from odradek_pipeline.result import Result
-from odradek_pipeline.scan import Scan, scan_segments
-from odradek_pipeline.steps import CLOCKS_MS, Known, told_of
+from odradek_pipeline.logs.layout import find_files
+from odradek_pipeline.logs.payload import TransactionRecord
+from odradek_pipeline.logs.scan import scan_segments
+from odradek_pipeline.logs.scanned import Scan
+from odradek_pipeline.transactions.steps import CLOCKS_MS, Known, told_of
 
 CLOSED, SEGMENTS = "java_level_2_clean_stop", "deleted_records"
 PREPARE_COMMIT = 2

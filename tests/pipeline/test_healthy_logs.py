@@ -13,11 +13,12 @@ from tests.pipeline.planting import add, close, drop, is_marker, partition_batch
 from odradek.records.batch import DELETE_HORIZON, Batch, batches
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
-from odradek_pipeline.allowed import Explained
 from odradek_pipeline.jobs.audit_logs import audit_logs, read_batches
-from odradek_pipeline.layout import find_files
-from odradek_pipeline.log_checks import sequence_breaks
-from odradek_pipeline.scan import Scan, scan_segments
+from odradek_pipeline.logs.layout import find_files
+from odradek_pipeline.logs.scan import scan_segments
+from odradek_pipeline.logs.scanned import Scan
+from odradek_pipeline.transactions.allowed import Explained
+from odradek_pipeline.transactions.checks import sequence_breaks
 
 Recorded = Callable[[str], Path]
 

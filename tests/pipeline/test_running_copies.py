@@ -20,9 +20,9 @@ from tests.pipeline.record_running import RUNNING, alarms, unpacked
 from tests.pipeline.running_copies import DESTROYS, ORDERS, Copy, History, grown_old, hung, whole
 
 from odradek.records.batch import batches
+from odradek_pipeline.audit.result import Result
+from odradek_pipeline.directories.proof import ABORT_MS, MAX_TIMEOUT_MS
 from odradek_pipeline.jobs.audit_logs import audit_logs
-from odradek_pipeline.proof import ABORT_MS, MAX_TIMEOUT_MS
-from odradek_pipeline.result import Result
 
 HOUR = 3_600_000
 NAMES = ("shop", "till", "desk")

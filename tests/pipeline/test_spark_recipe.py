@@ -8,7 +8,7 @@ import pyspark
 import pytest
 from tests.recipes.page import Recipe
 
-from odradek_pipeline.session import connector_jars
+from odradek_pipeline.spark.session import connector_jars
 
 pytestmark = [
     pytest.mark.client,

@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 from odradek.core.machine import Answered
-from odradek.group.offsets.protocol import OffsetProtocol
+from odradek.group import commits
 from odradek.host.replication import Replication
 from odradek.log.answers import Duplicate
 from odradek.log.guards import Guards
@@ -23,7 +23,7 @@ from odradek.log.producers import ProducerState
 from odradek.sim.run import run
 from odradek.sim.workloads.draw import Settings, draw
 from odradek.txn.coordinator import TxnCoordinator
-from odradek.txn.ledger import AbortTimedOut
+from odradek.txn.works import AbortTimedOut
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["DEFENCES", "Defence"]
@@ -63,13 +63,13 @@ def without_epochs_of_coordinators(patch: Patch) -> None:
 
 def without_generations(patch: Patch) -> None:
     """A member may commit offsets of any generation."""
-    refusal_of_commit = OffsetProtocol._refusal_of_commit
+    refusal_of_commit = commits.refusal_of_commit
 
-    def refuse_no_generation(self: OffsetProtocol, *request: Any, **how: Any) -> ErrorCode | None:
-        refusal = refusal_of_commit(self, *request, **how)
+    def refuse_no_generation(*request: Any, **how: Any) -> ErrorCode | None:
+        refusal = refusal_of_commit(*request, **how)
         return None if refusal is ErrorCode.ILLEGAL_GENERATION else refusal
 
-    patch.setattr(OffsetProtocol, "_refusal_of_commit", refuse_no_generation)
+    patch.setattr(commits, "refusal_of_commit", refuse_no_generation)
 
 
 def with_wrong_offsets_of_duplicates(patch: Patch) -> None:

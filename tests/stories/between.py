@@ -11,12 +11,12 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
-from odradek.broker import Node
 from odradek.faults.armed import Armed, SeenRequest, arm
 from odradek.faults.model import Rule, Step
 from odradek.host.router import Call
+from odradek.sim import World
 from odradek.wire import registry
 from odradek.wire.messages.request_header import RequestHeader
 from odradek.wire.registry import ApiKey
@@ -36,22 +36,6 @@ def check_playable(rules: Sequence[Rule]) -> None:
         raise Unplayable("its error is the answer of a rule; no broker gives it by itself here")
 
 
-class _Image:
-    def topic_by_id(self, topic_id: bytes) -> None:
-        return None
-
-
-class _Asked:
-    """What a rule wants to know of the broker that is asked."""
-
-    node_id = 1
-    image = _Image()
-
-    @property
-    def now(self) -> int:
-        return time.time_ns() // 1_000_000
-
-
 class Between:
     """Rules, and the ports that they are consulted at. Runs in one event loop."""
 
@@ -61,6 +45,8 @@ class Between:
         self.failures: list[Exception] = []
         self.rules = arm(rules, present=[], brokers=[1], seed=1, failed=self.failures.append, number=0)
         self._follow = follow
+        # What rules want to know of the broker that is asked: one that has no topics, and knows no sessions.
+        self._asked = World(brokers=1, topics=[]).nodes[1]
         self._removed: set[str] = set()
         self._held: dict[str, list[asyncio.Event]] = {}
         self._servers: list[asyncio.Server] = []
@@ -139,11 +125,12 @@ class Between:
         call = _call(frame, of_brokers)
         if call is None:
             return None
+        self._asked.clock.now = time.time_ns() // 1_000_000
         for armed in self.rules:
             if armed.name in self._removed:
                 continue
             hits = armed.hits
-            acts = armed.takes(cast("Node", _Asked()), call)
+            acts = armed.takes(self._asked, call)
             if armed.hits > hits and armed.rule.then:
                 self._keep(asyncio.create_task(self._then(armed.rule.then, armed.requests[-1])))
             if acts:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    AcknowledgeType,
     Consumer,
     KafkaError,
     KafkaException,
@@ -28,6 +29,10 @@ __all__ = ["PLAYED", "Stage"]
 WAIT_S = 20
 GROUP_RESOURCE = 32
 CONSUMER = {"group.protocol": "consumer"}
+LETTERS = "dlq.orders"
+TOLD = ("topic", "partition", "offset", "group", "delivery.count")
+DELIVERIES = 2
+"""The limit of the stories of dead letters."""
 
 
 class Stage(Protocol):
@@ -418,6 +423,49 @@ def nothing_aborted_comes(cluster: Stage) -> str:
     return "survives"
 
 
+def becomes_a_dead_letter(cluster: Stage) -> str:
+    """A record is given back until it does not come again; the group goes on, and its queue has the record."""
+    queue = {"errors_deadletterqueue_topic_name": LETTERS, "errors_deadletterqueue_copy_record_enable": "true"}
+    configure_share(cluster, **queue)
+    plain(cluster, "coffee")
+    consumer = sharer(cluster, "explicit")
+    for delivery in range(1, DELIVERIES + 1):
+        [bad] = delivered(consumer)
+        assert (0, delivery) == (bad.offset(), bad.delivery_count())
+        consumer.acknowledge(bad, AcknowledgeType.RELEASE)
+        refused = consumer.commit_sync(WAIT_S)
+        assert all(error is None for error in refused.values()), refused
+    plain(cluster, "cake")
+    values: list[bytes | None] = []
+    ends = time.monotonic() + WAIT_S
+    while len(letters := written_letters(cluster)) < 2 or not values:
+        # A new leader looks at the state of the records when a member fetches there.
+        for good in consumer.poll(0.5):
+            values.append(good.value())
+            consumer.acknowledge(good)
+        if time.monotonic() > ends:
+            assert letters, "no dead letter came"
+            break
+    assert {b"cake"} == set(values), values
+    consumer.close()
+    assert {("orders", "0", "0", "kitchen", str(DELIVERIES))} == set(letters), letters
+    return {1: "survives", 2: "twice"}[len(letters)]
+
+
+def written_letters(cluster: Stage) -> list[tuple[str, ...]]:
+    """What the records of the queue say of themselves: source topic, partition and offset, group, deliveries."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "readers", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(LETTERS, 0, OFFSET_BEGINNING)])
+    letters: list[tuple[str, ...]] = []
+    while (message := consumer.poll(WAIT_S)) is not None and not message.error():
+        headers: Any = message.headers() or []
+        told = {name: value.decode() for name, value in headers}
+        assert message.value() == b"coffee"
+        letters.append(tuple(told[f"__dlq.errors.{each}"] for each in TOLD))
+    consumer.close()
+    return letters
+
+
 def forgotten(cluster: Stage) -> str:
     producer = till(cluster)
     commit(producer, "coffee")
@@ -457,6 +505,8 @@ PLAYED: dict[str, Callable[[Stage], str]] = {
     "consumer-offsets-an-epoch-late": offsets_of_another_epoch,
     "consumer-offsets-after-expiry": offsets_of_another_epoch,
     "group-changes-protocol": group_changes_protocol,
+    "dead-letter-answer-lost": becomes_a_dead_letter,
+    "dead-letter-leader-moves": becomes_a_dead_letter,
     "share-lock-expires": lock_expires,
     "share-aborted-records": nothing_aborted_comes,
 }

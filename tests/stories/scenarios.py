@@ -8,6 +8,7 @@ from tests.clients.lacking import with_toolchains
 __all__ = ["SCENARIOS", "outcome_of", "played"]
 
 COMMIT, OFFSETS, LATE = "story-commit", "story-offsets", "story-late"
+LETTER = "story-share-dead-letter"
 SCENARIOS = {
     "abortable-error-on-add-offsets": OFFSETS,
     "abortable-error-on-add-partitions": "story-second-topic",
@@ -18,6 +19,8 @@ SCENARIOS = {
     "concurrent-transactions-after-commit": COMMIT,
     "coordinator-loading": COMMIT,
     "coordinator-moves-in-prepare": COMMIT,
+    "dead-letter-answer-lost": LETTER,
+    "dead-letter-leader-moves": LETTER,
     "downgrade-under-way": COMMIT,
     "end-txn-answer-lost-in-complete": COMMIT,
     "end-txn-answer-lost-in-prepare": COMMIT,

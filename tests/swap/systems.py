@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
 from tests.oracle.real_kafka import PROPERTIES, RealKafka, free_port
 
-__all__ = ["SHARED", "Kafka", "Odradek", "System", "directory"]
+__all__ = ["OFTEN", "SHARED", "Kafka", "Odradek", "System", "directory", "folders", "free_ports", "is_cut", "shared"]
 
 SHARED = {
     **{
@@ -25,10 +29,59 @@ SHARED = {
     "allow.everyone.if.no.acl.found": "true",
     "group.initial.rebalance.delay.ms": "0",
     "transaction.max.timeout.ms": "3600000",
+    "log.cleaner.backoff.ms": "200",
+    # Members that say nothing are to stay through a change of systems on a slow machine.
+    **{
+        f"group.{kind}.{key}.ms": "600000"
+        for kind in ("consumer", "share", "streams")
+        for key in ("session.timeout", "max.session.timeout")
+    },
 }
-"""What both are configured with."""
+"""What both are configured with, as one broker."""
+OFTEN = {
+    # Segments whose records were deleted go soon.
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "500",
+    # Kafka writes once a minute where logs begin; Odradek once a second.
+    "log.flush.start.offset.checkpoint.interval.ms": "500",
+    # The state of a share group is written as a whole often, and what came before goes (Kafka's cleaner of it).
+    "share.coordinator.snapshot.update.records.per.snapshot": "2",
+    "share.coordinator.state.topic.prune.interval.ms": "1000",
+    "share.coordinator.cold.partition.snapshot.interval.ms": "3600000",
+}
+"""What both do soon, and would do after minutes."""
+REPLICATED = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+
+
+def shared(brokers: int) -> dict[str, str]:
+    """What both are configured with, as clusters of so many brokers: each has a replica of everything."""
+    return {**SHARED, **dict.fromkeys(REPLICATED, str(brokers))}
+
+
+TOGETHER = {"controlled.shutdown.enable": "false"}
+"""What nodes of Kafka are configured with that all stop at once.
+
+A controlled shutdown asks the controllers, and most of these have gone then: the last node would wait for minutes.
+"""
 READY = "odradek ready bootstrap="
 STOP_S = 30
+START_S = 120
+KAFKA_STARTS_SLOWER = 8
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""The virtual machine starts in less time, and compiles less."""
+
+
+CUT = ("Found invalid messages in log segment", "Corruption found in segment", "log_tail_cut")
+"""Lines for the end of a log that a killed process had begun to write, or had reserved and not written to."""
+
+
+def is_cut(line: str) -> bool:
+    return any(words in line for words in CUT)
 
 
 class System(Protocol):
@@ -41,6 +94,9 @@ class System(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def kill(self) -> None: ...
+    def start_in_vain(self, seconds: float) -> None:
+        """Start it, and kill it when so much of the time that a start takes is over (Odradek's; Kafka's is longer)."""
+
     def complaints(self) -> list[str]:
         """Lines of its log that say that something is wrong with the directory."""
 
@@ -50,34 +106,99 @@ def directory(root: Path) -> Path:
     return root / "data"
 
 
+def folders(root: Path) -> list[Path]:
+    """The directory of each broker: that of all logs, if it is of one broker."""
+    return sorted(directory(root).glob("broker-*")) or [directory(root)]
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row of the loopback interface that nobody listens on now."""
+    while True:
+        first = free_port()
+        with ExitStack() as probes, suppress(OSError):
+            for port in range(first, first + count):
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+
+
 class Kafka:
-    """A real Kafka."""
+    """A real Kafka: one node, or some on ports in a row. All are brokers and controllers."""
 
     name = "Kafka"
 
-    def __init__(self, root: Path, port: int, *, level: int = 2) -> None:
-        self._kafka = RealKafka(directory=root, port=port, properties=SHARED, transaction_version=level)
-        self._seen = 0
+    def __init__(
+        self,
+        root: Path,
+        port: int,
+        *,
+        level: int = 2,
+        settings: Mapping[str, str] | None = None,
+        brokers: int = 1,
+        others: Mapping[str, str] | None = None,
+    ) -> None:
+        """`others` are properties that Odradek does not get, such as listeners."""
+        quorum = {node_id: free_port() for node_id in range(1, brokers + 1)}
+        self.nodes: list[RealKafka] = []
+        for node_id in quorum:
+            self.nodes.append(
+                RealKafka(
+                    directory=root if brokers == 1 else root / f"node-{node_id}",
+                    data=directory(root) if brokers == 1 else directory(root) / f"broker-{node_id}",
+                    node_id=node_id,
+                    joins=self.nodes[0] if self.nodes else None,
+                    quorum=quorum,
+                    port=port + node_id - 1,
+                    properties={**shared(brokers), **(TOGETHER if brokers > 1 else {}), **(settings or {})},
+                    transaction_version=level,
+                    jvm_options=("-Xms64m" if brokers > 1 else "-Xms256m", "-Xmx1g", *QUICK),
+                    start_timeout_s=START_S,
+                )
+            )
+        self._others = others or {}
+        self._seen: dict[Path, int] = {}
 
     @property
     def bootstrap(self) -> str:
-        return self._kafka.bootstrap
+        return self.nodes[0].bootstrap
 
     def start(self) -> None:
-        self._kafka.controller_port = free_port()
-        self._kafka.properties |= self._kafka.addresses()
-        self._kafka.start()
+        first = self.nodes[0]
+        first.quorum.update({node_id: free_port() for node_id in first.quorum})
+        for node in self.nodes:
+            node.properties |= {**node.addresses(), **self._others}
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(RealKafka.start, self.nodes))
 
     def stop(self) -> None:
-        self._kafka.stop()
+        self._end(RealKafka.stop)
 
     def kill(self) -> None:
-        self._kafka.kill()
+        self._end(RealKafka.kill)
+
+    def _end(self, how: Callable[[RealKafka], None]) -> None:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(how, self.nodes))
+
+    def start_in_vain(self, seconds: float) -> None:
+        """See `System`."""
+        for node in self.nodes:
+            node.start_timeout_s = seconds * KAFKA_STARTS_SLOWER
+        try:
+            self.start()
+        except RuntimeError:
+            return
+        finally:
+            for node in self.nodes:
+                node.start_timeout_s = START_S
+            self.kill()
 
     def complaints(self) -> list[str]:
         """Errors and warnings of those who read files; others complain of a machine that is busy, too."""
-        lines = self._kafka.log.read_text().splitlines()
-        new, self._seen = lines[self._seen :], len(lines)
+        new = []
+        for node in self.nodes:
+            lines = node.log.read_text().splitlines()
+            new += lines[self._seen.get(node.log, 0) :]
+            self._seen[node.log] = len(lines)
         readers = (
             *("storage.internals.log", "LogManager", "LogLoader", "MetadataLoader", "raft.internals", "snapshot"),
             *("FaultHandler", "KafkaRaftClient", "MetadataLog", "BrokerMetadataPublisher"),
@@ -94,11 +215,20 @@ class Odradek:
 
     name = "Odradek"
 
-    def __init__(self, root: Path, port: int, *, level: int = 2, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        port: int,
+        *,
+        level: int = 2,
+        settings: Mapping[str, str] | None = None,
+        brokers: int = 1,
+    ) -> None:
         self._root = root
         self._port = port
         self._level = level
-        self._settings = {**SHARED, **(settings or {})}
+        self._brokers = brokers
+        self._settings = {**shared(brokers), **(settings or {})}
         self._process: subprocess.Popen[str] | None = None
         self.log = root / "odradek.log"
         self._seen = 0
@@ -110,6 +240,19 @@ class Odradek:
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
+        self._launch()
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line.startswith(READY), self.log.read_text()[-2000:]
+
+    def start_in_vain(self, seconds: float) -> None:
+        """See `System`."""
+        self._launch()
+        time.sleep(seconds)
+        self.kill()
+
+    def _launch(self) -> None:
         settings = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
         faults = [] if self.faults is None else ["--faults", str(self.faults)]
         self._root.mkdir(parents=True, exist_ok=True)
@@ -118,6 +261,7 @@ class Odradek:
                 [
                     *(sys.executable, "-m", "odradek", "serve", "--port", str(self._port)),
                     *("--data-dir", str(directory(self._root)), "--transaction-version", str(self._level)),
+                    *("--brokers", str(self._brokers)),
                     *settings,
                     *faults,
                 ],
@@ -125,9 +269,6 @@ class Odradek:
                 stderr=log,
                 text=True,
             )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line.startswith(READY), self.log.read_text()[-2000:]
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)

@@ -1,1 +1,1 @@
-"""Who gets in and what they may do: listeners, principals, logins, permissions, and what each endpoint needs."""
+"""Authentication and authorization: listeners, principals, logins, permissions, and the needs of each endpoint."""

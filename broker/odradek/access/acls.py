@@ -1,4 +1,4 @@
-"""Permissions, as Kafka's ACLs have them: who, from where, may do or not do what, to which resource (KIP-11, 290)."""
+"""Permissions, as in Kafka's ACLs: a principal may or may not do an operation on a resource (KIP-11, KIP-290)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
+"""The cluster is one resource, and this is its only name."""
 BITS_DIGITS_MAX = 9
-"""More digits of a width are out of range without being read, and some would be too long for Python to read."""
-"""The only name that the cluster has as a resource."""
+"""A longer number of bits in a network is out of range; it is not parsed, for Python refuses very long numbers."""
 
 
 class AclResource(IntEnum):
@@ -41,7 +41,7 @@ class AclResource(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a permission names resources; the first three are for filters only."""
+    """How the name in a permission is compared with names of resources; the first three are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -51,7 +51,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What may be done, numbered as on the wire."""
+    """Operations, numbered as on the wire."""
 
     UNKNOWN = 0
     ANY = 1
@@ -93,7 +93,7 @@ class Acl(Struct, frozen=True):
 
 
 class AclFilter(Struct, frozen=True):
-    """Which permissions are meant; None and ANY leave open."""
+    """A filter of permissions; None and ANY match everything."""
 
     resource_type: int
     resource_name: str | None
@@ -104,7 +104,6 @@ class AclFilter(Struct, frozen=True):
     permission: int
 
     def matches(self, acl: Acl) -> bool:
-        """Whether this permission is meant."""
         return (
             self.resource_type in (AclResource.ANY, acl.resource_type)
             and self.principal in (None, acl.principal)
@@ -127,7 +126,7 @@ class AclFilter(Struct, frozen=True):
 
 
 def invalid_host(host: str) -> str | None:
-    """Why a permission cannot be for this host, or None; a host is an address, a range (KIP-1276), or anything."""
+    """Why a permission cannot have this host, or None. A host is an address, a range (KIP-1276), or `*`."""
     if not host:
         return "Host pattern cannot be null or empty"
     address, slash, bits = host.partition("/")
@@ -143,14 +142,14 @@ def invalid_host(host: str) -> str | None:
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """Whether a connection from this address is meant."""
+    """Whether a permission with this host applies to a connection from this address."""
     if pattern in (WILDCARD, host):
         return True
     if "/" not in pattern and ":" not in pattern:
         return False
     try:
         if "/" not in pattern:
-            # An address of IPv6 can be written in many ways, of which who denies it has chosen one.
+            # One IPv6 address has many spellings; the client's may differ from the one in the permission.
             return ip_address(host) == ip_address(pattern)
         return ip_address(host) in ip_network(pattern, strict=False)
     except ValueError:

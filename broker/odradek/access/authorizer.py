@@ -1,8 +1,8 @@
-"""Who may do what: the rules of Kafka's StandardAuthorizer over the permissions of the metadata log (KIP-801).
+"""The rules of Kafka's StandardAuthorizer over the permissions in the metadata log (KIP-801).
 
-A super user may do everything. Else the permissions for the resource decide, by its name, by a prefix of it or for all:
-one that denies wins over all that allow; where there is none for the resource at all,
-`allow.everyone.if.no.acl.found` decides; who is not allowed may not.
+A super user may do everything. For other principals the permissions decide that name the resource, a prefix of its
+name, or all names: one that denies wins over all that allow. If the resource has no permission at all,
+`allow.everyone.if.no.acl.found` decides; otherwise a principal that is not allowed is refused.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ IMPLIED: Mapping[int, frozenset[int]] = {
     ),
     AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS}),
 }
-"""What allows an operation beside itself and ALL; nothing denies it but these two."""
+"""Operations whose ALLOW implies another one, besides itself and ALL. A DENY applies only to itself, or is for ALL."""
 
 OPERATIONS: Mapping[int, tuple[int, ...]] = {
     AclResource.TOPIC: (3, 4, 5, 6, 7, 8, 10, 11),
     AclResource.GROUP: (3, 6, 8, 10, 11),
     AclResource.CLUSTER: (5, 7, 8, 9, 10, 11, 12),
 }
-"""What can be done to a resource, of that which clients are told of (KIP-430)."""
+"""The operations on a resource that responses list as authorized operations (KIP-430)."""
 _SOME_NAME = "hardcode"
-"""A name that stands for any, where nothing is said of a single one."""
+"""The name in the log for "any resource of this kind", where a check concerns no single one."""
 
 
 class Authorizer:
-    """The permissions, and who is above them."""
+    """The permissions of a cluster, and its super users."""
 
     def __init__(self, *, super_users: Iterable[Principal] = (), allow_everyone: bool = False) -> None:
         self._super_users = frozenset(map(str, super_users))
@@ -52,7 +52,7 @@ class Authorizer:
         self._prefixed: dict[int, dict[str, list[Acl]]] = {}
 
     def adopt(self, acls: Iterable[Acl]) -> None:
-        """From now on these are the permissions."""
+        """Replace all permissions."""
         self._literal, self._prefixed = {}, {}
         for acl in acls:
             if acl.pattern_type == PatternType.PREFIXED:
@@ -62,7 +62,7 @@ class Authorizer:
                 self._literal.setdefault((acl.resource_type, acl.resource_name), []).append(acl)
 
     def allows(self, principal: Principal, host: str, operation: int, resource_type: int, name: str) -> bool:
-        """Whether somebody may do this to a resource."""
+        """Whether a principal may do this to a resource."""
         who = str(principal)
         if who in self._super_users:
             return True
@@ -77,7 +77,7 @@ class Authorizer:
         return allowed if found else self._allow_everyone
 
     def allows_some(self, principal: Principal, host: str, operation: int, resource_type: int) -> bool:
-        """Whether somebody may do this to at least one resource of the kind, whatever it is called."""
+        """Whether a principal may do this to at least one resource of the kind, of any name."""
         who = str(principal)
         if who in self._super_users:
             return True
@@ -92,7 +92,7 @@ class Authorizer:
         return self.allows(principal, host, operation, resource_type, _SOME_NAME)
 
     def allowed_operations(self, principal: Principal, host: str, resource_type: int, name: str = CLUSTER_NAME) -> int:
-        """All that somebody may do to a resource, a bit for each."""
+        """All operations that a principal may do on a resource, one bit each."""
         return sum(
             1 << operation
             for operation in OPERATIONS[resource_type]
@@ -126,7 +126,7 @@ def _grants(acl: Acl, operation: int) -> bool:
 
 
 def _is_covered(acl: Acl, denied: Iterable[Acl]) -> bool:
-    """Whether everything that a permission allows is denied by another."""
+    """Whether other permissions deny everything that one permission allows."""
     for each in denied:
         if each.pattern_type == PatternType.PREFIXED:
             if acl.resource_name.startswith(each.resource_name):

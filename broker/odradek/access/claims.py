@@ -1,6 +1,7 @@
-"""What a token claims, as the libraries of Kafka read it: Jackson where nobody signs, jose4j where somebody does.
+"""The claims of a JSON Web Token, read as Kafka's libraries read them: Jackson for unsigned tokens, jose4j for signed
+ones.
 
-Times are seconds since 1970 in a token (RFC 7519, section 2), and may be any number of JSON.
+Times in a token are seconds since 1970 (RFC 7519, section 2), as any JSON number.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import NoReturn
 __all__ = ["json_object", "rounded_ms", "whole_ms"]
 
 DIGITS_MAX = 1_000
-"""The longest number that Jackson reads."""
+"""Jackson reads numbers with at most this many characters."""
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 def json_object(text: str | bytes, *, once: bool = False) -> dict[str, object] | None:
-    """An object, or None where it is none; with `once` no name may stand in it twice.
+    """A JSON object, or None if the text is not one; with `once`, also None if a name occurs twice.
 
-    Where one does, one reader may take the first and another the last.
+    Two readers may choose different ones of two equal names.
     """
     try:
         value = json.loads(
@@ -34,7 +35,7 @@ def json_object(text: str | bytes, *, once: bool = False) -> dict[str, object] |
 
 
 def rounded_ms(value: object) -> int | None:
-    """A time of an unsigned token in ms: as a double, to the nearest ms, and no further than a long goes."""
+    """A time of an unsigned token in ms: a double, rounded to the nearest ms, within the range of a Java long."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -45,7 +46,7 @@ def rounded_ms(value: object) -> int | None:
 
 
 def whole_ms(value: object) -> int | None:
-    """A time of a signed token in ms: whole seconds, of integers those that a long holds."""
+    """A time of a signed token in ms: rounded down to seconds; integers are limited to the range of a Java long."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float):

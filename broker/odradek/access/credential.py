@@ -1,4 +1,4 @@
-"""What brokers keep of the passwords of SCRAM (KIP-84); the arithmetic stands in `scram`, which few starts need."""
+"""SCRAM credentials, which brokers store in place of passwords (KIP-84); `scram` has the arithmetic."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ __all__ = ["ScramCredential", "ScramMechanism"]
 
 
 class ScramMechanism(IntEnum):
-    """Numbered as in AlterUserScramCredentials."""
+    """SCRAM mechanisms, numbered as in AlterUserScramCredentials."""
 
     SHA_256 = 1
     SHA_512 = 2
 
     @property
     def algorithm(self) -> str:
-        """The name of the hash."""
         return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
 
     @property
     def title(self) -> str:
-        """The name of the mechanism."""
+        """The name of the mechanism for SASL."""
         return f"SCRAM-SHA-{self.algorithm[3:]}"
 
 
 class ScramCredential(Struct, frozen=True):
-    """What is kept of a password."""
+    """The stored credential of one user: it verifies a login and does not reveal the password."""
 
     salt: bytes
     stored_key: bytes

@@ -1,8 +1,8 @@
-"""Who a new connection is, by the listener it came over and the certificate it has shown, or how it will be known."""
+"""The identity of a new connection: from its listener and client certificate, or from a later login."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.access.listeners import SecurityProtocol
@@ -10,50 +10,37 @@ from odradek.access.principal import SOMEBODY, MappingRules, Peer
 
 if TYPE_CHECKING:
     from odradek.access.gate import Gate
-    from odradek.access.listener_logins import SaslListener
-    from odradek.core.clock import Rng
-    from odradek.host.cluster_spec import Endpoint
+    from odradek.access.mechanisms import SaslListener
     from odradek.host.events import Connected
-    from odradek.host.facts import Logger
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
 
 __all__ = ["Entrance"]
 
 
 class Entrance:
-    """The listeners of one node, as it needs to know them; a node without any lets in whoever comes."""
+    """The listeners of one node. A node without listeners accepts every connection as anonymous."""
 
-    def __init__(
-        self,
-        endpoints: Sequence[Endpoint],
-        *,
-        metadata: Metadata,
-        settings: Settings,
-        secrets: Rng,
-        log: Logger,
-        gate: Callable[[SaslListener], Gate],
-    ) -> None:
-        """`gate` makes one for a connection over a listener with logins."""
+    def __init__(self, node: Host, gate: Callable[[SaslListener], Gate]) -> None:
+        """`gate` creates the login for a connection over a listener that requires one."""
         self._strangers: dict[str, Peer] = {}
         self._rules: dict[str, MappingRules] = {}
         self._sasl: dict[str, SaslListener] = {}
         self._make_gate = gate
-        for endpoint in endpoints:
+        for endpoint in node.cluster.endpoints_of(node.node_id):
             self._strangers[endpoint.name] = Peer(listener=endpoint.name)
             protocol = SecurityProtocol(endpoint.security_protocol)
             if protocol.uses_sasl:
-                from odradek.access.sasl_listeners import sasl_listener  # most nodes have none
+                from odradek.access.sasl_listeners import sasl_listener  # most nodes have no rules of principals
 
                 self._sasl[endpoint.name] = sasl_listener(
-                    endpoint.name, settings=settings, metadata=metadata, secrets=secrets, log=log
+                    endpoint.name, settings=node.settings, metadata=node.metadata, secrets=node.secrets, log=node.log
                 )
             if protocol is SecurityProtocol.SSL:
-                rules = settings.config.security(endpoint.name).ssl_principal_mapping_rules
+                rules = node.settings.config.security(endpoint.name).ssl_principal_mapping_rules
                 self._rules[endpoint.name] = MappingRules(rules)
 
     def peer(self, event: Connected) -> Peer | None:
-        """Who comes; None for the owner of a certificate whose name no rule maps to a principal (KIP-371)."""
+        """The peer of a new connection; None if no rule maps the certificate's name to a principal (KIP-371)."""
         if event.broker:
             return SOMEBODY
         rules = self._rules.get(event.listener) if event.certified is not None else None
@@ -63,7 +50,7 @@ class Entrance:
         return None if principal is None else Peer(event.listener, principal)
 
     def gate(self, event: Connected) -> Gate | None:
-        """What a client of this connection has to pass first; None where it need not log in."""
+        """The login that this connection has to pass first; None if its listener requires none."""
         if event.broker or event.listener not in self._sasl:
             return None
         return self._make_gate(self._sasl[event.listener])

@@ -1,7 +1,8 @@
-"""Before a client is let in: Kafka's SaslServerAuthenticator for one connection.
+"""The login of one connection, as in Kafka's SaslServerAuthenticator.
 
-A client may ask for the versions once, names a mechanism, and logs in by it. All else ends the connection, after an
-answer where Kafka gives one. Who is in has to log in again before its session ends, on the same connection (KIP-368).
+A client may ask for the versions once, then names a mechanism and logs in by it. Anything else ends the connection,
+after an answer where Kafka gives one. A client must log in again on the same connection before its session ends
+(KIP-368).
 """
 
 from __future__ import annotations
@@ -10,29 +11,28 @@ from enum import Enum
 from functools import partial
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.access.logins import begin_login
 from odradek.access.mechanisms import Admitted, LoginFailed
 from odradek.access.principal import Peer, Principal
-from odradek.host.call import Call
+from odradek.host.call import UNREAD, Call
+from odradek.host.exchange import tell_request
 from odradek.host.failures import error_response
-from odradek.host.serving import tell_request
 from odradek.wire.errors import DecodeError, ErrorCode
+from odradek.wire.messages.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from odradek.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 from odradek.wire.primitives import Malformed, unknown_tags
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.access.listener_logins import SaslListener
-    from odradek.access.mechanisms import Exchange, Outcome
-    from odradek.core.clock import Clock, Rng
-    from odradek.core.timers import Timers
+    from msgspec import Struct
+
+    from odradek.access.mechanisms import Exchange, Outcome, SaslListener
     from odradek.host.connection import Connection
-    from odradek.host.counters import Counters
-    from odradek.host.router import Handler, Router
-    from odradek.host.serving import Telling
+    from odradek.host.exchange import Serving
+    from odradek.host.router import Handler
 
 __all__ = ["Gate"]
 
@@ -40,16 +40,14 @@ __all__ = ["Gate"]
 _HEADER = Layout(">hhih")
 _LENGTH = Layout(">i")
 HEADERS_SINCE = 1
-"""The first version of SaslHandshake after which tokens come in requests; before, each is a frame (KIP-152)."""
+"""The first version of SaslHandshake after which tokens come in requests; before it each token is a frame (KIP-152)."""
 SESSION_MS_MAX = (2**63 - 1) // 10**6
-"""Kafka counts in ns, and hangs up on whoever would be in for longer than a long holds of them."""
+"""Kafka counts session lifetimes in ns as a Java long, and closes the connection if one is too large."""
 AGAIN_AFTER_MS = 1000
-"""Who has logged in again may not do so once more within this time."""
+"""A client may not log in again within this time (ms) after its last login."""
 
 
 class State(Enum):
-    """How far a client has come."""
-
     NOTHING_SAID = "nothing said"
     VERSIONS_TOLD = "versions told"
     LOGGING_IN = "logging in"
@@ -59,45 +57,33 @@ class State(Enum):
 
 
 class Gate:
-    """What stands between a connection and the node until the client is known."""
+    """The login of one connection: requests reach the node only after the client has logged in."""
 
-    def __init__(
-        self,
-        listener: SaslListener,
-        bytes_max: int,
-        *,
-        secrets: Rng,
-        router: Router,
-        clock: Clock,
-        timers: Timers,
-        counters: Counters,
-        telling: Telling,
-    ) -> None:
+    def __init__(self, node: Serving, listener: SaslListener) -> None:
         self._listener = listener
-        self._secrets = secrets
-        self._router = router
-        self._clock = clock
-        self._timers = timers
-        self._counters = counters
-        self._telling = telling
-        self._bytes_max = bytes_max
+        self._secrets = node.secrets
+        self._router = node.router
+        self._clock = node.clock
+        self._timers = node.timers
+        self._counters = node.counters
+        self._node = node
+        self._bytes_max = node.config.socket_request_max_bytes
         self.logins = 0
-        """How often the client has logged in, the first time included."""
+        """The number of successful logins of this connection."""
         self._state = State.NOTHING_SAID
         self._mechanism = ""
         self._exchange: Exchange | None = None
         self._before: tuple[Principal, str] | None = None
-        """Who it was, and by which mechanism, when it logs in again."""
+        """The principal and mechanism of the first login, which a later login must repeat."""
         self._principal: Principal | None = None
         self._expires_at: int | None = None
         self._began_again_at: int | None = None
 
     def frame_bytes_max(self) -> int:
-        """How long a frame may be at present."""
         return self._bytes_max if self._state is State.IN else self._listener.receive_bytes_max
 
     def admits(self, connection: Connection, frame: memoryview) -> bool:
-        """Whether the request is to be served; else it has been dealt with."""
+        """Whether the node is to serve the request; False if the login has answered it, or ends the connection."""
         if self._state is State.IN:
             return self._is_still_in(connection, frame)
         if self._state is State.OVER:
@@ -108,7 +94,7 @@ class Gate:
         try:
             api_key, version, correlation_id, client_id_length = _HEADER.unpack_from(frame)
         except LayoutError:
-            return True  # which is malformed, and ends
+            return True  # such a frame is malformed and ends the connection
         if self._state is not State.LOGGING_IN and api_key == ApiKey.API_VERSIONS:
             return self._versions(connection, version)
         handler = self._router.handler(api_key, version, broker=False)
@@ -122,7 +108,7 @@ class Gate:
             version,
             correlation_id,
             client_id,
-            None,
+            UNREAD,
             connection.host,
             False,
             conn=connection.conn,
@@ -134,9 +120,9 @@ class Gate:
         except (DecodeError, Malformed, IndexError) as error:
             self._close(connection, "malformed_request", api=call.api_key.name, error=str(error))
             return False
-        if self._telling.facts.told:
+        if self._node.facts.told:
             call.frame, call.start = frame, position
-            tell_request(self._telling, handler, call)
+            tell_request(self._node, handler, call)
         if self._state is State.LOGGING_IN:
             self._log_in(connection, handler, call)
         elif handler.api_key is ApiKey.SASL_HANDSHAKE:
@@ -144,8 +130,6 @@ class Gate:
         else:
             self._close(connection, "request_before_login", api=handler.api_key.name)
         return False
-
-    # ------------------------------------------------------------------ the way in
 
     def _versions(self, connection: Connection, version: int) -> bool:
         if self._state is not State.NOTHING_SAID:
@@ -156,10 +140,10 @@ class Gate:
         return True
 
     def _shake_hands(self, connection: Connection, handler: Handler, call: Call) -> None:
-        mechanism: str = call.request.mechanism
+        mechanism = call.request_of(SASL_HANDSHAKE).mechanism
         served = list(self._listener.mechanisms)
         if mechanism not in served and self._before is not None:
-            # Who was in once is told nothing: Kafka knows of no such answer within a session.
+            # To a client that is logged in already, Kafka sends no answer here.
             self._close(connection, "unsupported_sasl_mechanism")
             return
         if mechanism not in served:
@@ -181,7 +165,7 @@ class Gate:
             self._close(connection, "sasl_mechanism_changed")
             return
         try:
-            outcome = self._respond(bytes(call.request.auth_bytes))
+            outcome = self._respond(bytes(call.request_of(SASL_AUTHENTICATE).auth_bytes))
         except LoginFailed as failed:
             answer = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self._told(failed)
@@ -226,7 +210,7 @@ class Gate:
         return f"Authentication failed during {again} due to invalid credentials with SASL mechanism {self._mechanism}"
 
     def _let_in(self, connection: Connection, admitted: Admitted) -> int | None:
-        """The client is known; for how long (ms), where 0 is for ever, or None where that is beyond all time."""
+        """Note a login that lasts for this time in ms; 0: without end, None: too long to be counted."""
         lifetime_ms = self._lifetime_ms(admitted)
         if lifetime_ms is not None and lifetime_ms > SESSION_MS_MAX:
             self._close(connection, "session_beyond_time")
@@ -241,7 +225,7 @@ class Gate:
         return lifetime_ms or 0
 
     def _lifetime_ms(self, admitted: Admitted) -> int | None:
-        """How long the session lasts; None where it does not end."""
+        """The lifetime of the session in ms; None if the session does not end."""
         lifetimes = []
         reauth_ms = self._listener.reauth_ms[self._mechanism]
         if reauth_ms > 0:
@@ -249,8 +233,6 @@ class Gate:
         if admitted.expires_at_ms is not None:
             lifetimes.append(max(0, admitted.expires_at_ms - self._clock.now))
         return min(lifetimes, default=None)
-
-    # ------------------------------------------------------------------ inside
 
     def _is_still_in(self, connection: Connection, frame: memoryview) -> bool:
         now = self._clock.now
@@ -261,7 +243,7 @@ class Gate:
             self._state = State.VERSIONS_TOLD
             connection.frame_bytes_max(self._listener.receive_bytes_max)
             return self.admits(connection, frame)
-        # Kafka counts in ns, in which a session of no length is over before its next request.
+        # Kafka counts in ns, so a session with a lifetime of 0 ms is over before the next request.
         if self._expires_at is not None and now >= self._expires_at:
             self._counters.sessions_expired += 1
             self._close(connection, "session_expired")
@@ -271,10 +253,8 @@ class Gate:
     def _may_again(self, now: int) -> bool:
         return self._began_again_at is None or now - self._began_again_at >= AGAIN_AFTER_MS
 
-    # ------------------------------------------------------------------ the way out
-
-    def _fail(self, connection: Connection, handler: Handler | None, call: Call | None, answer: Any) -> None:
-        """Whoever guesses is told so a while later (`connection.failed.authentication.delay.ms`), and hung up on."""
+    def _fail(self, connection: Connection, handler: Handler | None, call: Call | None, answer: Struct | None) -> None:
+        """Answer a failed login after `connection.failed.authentication.delay.ms`, and close the connection."""
         self._state = State.OVER
         self._counters.logins_again_refused += self._before is not None
         act = partial(self._tell_and_close, connection, handler, call, answer)
@@ -284,7 +264,9 @@ class Gate:
         else:
             self._timers.set(("login failed", connection.conn), self._clock.now + delay_ms, act)
 
-    def _tell_and_close(self, connection: Connection, handler: Handler | None, call: Call | None, answer: Any) -> None:
+    def _tell_and_close(
+        self, connection: Connection, handler: Handler | None, call: Call | None, answer: Struct | None
+    ) -> None:
         if connection.closing:
             return
         if handler is not None and call is not None and answer is not None:

@@ -1,11 +1,17 @@
-"""`sasl.jaas.config`: a login module and its options; brokers read the users of PLAIN from it, clients who they are."""
+"""`sasl.jaas.config`: a login module and its options: the users of PLAIN at a broker, the login of a client."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-__all__ = ["JaasError", "login_options", "parse_users", "plain_users"]
+from odradek.access.mechanisms import LoginsRefused
+
+if TYPE_CHECKING:
+    from odradek.config.table import Config
+
+__all__ = ["JaasError", "configured_users", "login_options", "parse_users", "plain_users"]
 
 _OPTION = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;"']+))""")
 _HEAD = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE)
@@ -13,7 +19,7 @@ USER = "user_"
 
 
 class JaasError(ValueError):
-    """A text that is none; the sentence does not hold it, because it may hold passwords."""
+    """A text that is not a JAAS configuration. The message does not quote it, because it may contain passwords."""
 
 
 def plain_users(text: str) -> Mapping[str, str]:
@@ -46,4 +52,16 @@ def parse_users(text: str) -> Mapping[str, str]:
         if not (name and colon and password):
             raise JaasError(f"Users are NAME:PASSWORD,…, and the one at place {number + 1} is not.")
         users[name] = password
+    return users
+
+
+def configured_users(config: Config, listener: str = "") -> Mapping[str, str]:
+    """The users with a password in the configuration, for PLAIN, and for SCRAM credentials at a first start."""
+    settings = config.security(listener, "PLAIN")
+    try:
+        users = dict(parse_users(settings.odradek_sasl_users or ""))
+        if listener and settings.sasl_jaas_config is not None and "PlainLoginModule" in settings.sasl_jaas_config:
+            users |= plain_users(settings.sasl_jaas_config)
+    except JaasError as error:
+        raise LoginsRefused(str(error)) from None
     return users

@@ -1,7 +1,7 @@
-"""Where brokers listen, and what clients are told of it (Kafka's `listeners` and their kin).
+"""Kafka's `listeners`, `advertised.listeners` and related keys.
 
-A listener has a name, and a security protocol that the name is mapped to. Brokers of one process share a configuration:
-the ports in it are those of the first broker, and each further broker takes as many ports behind them as there are
+A listener has a name, which is mapped to a security protocol. The brokers of one process share a configuration: the
+ports in it are those of the first broker, and each further broker takes as many ports behind them as there are
 listeners.
 """
 
@@ -28,11 +28,11 @@ _PORT_MAX = 65535
 
 
 class ListenersError(ValueError):
-    """Listeners that no broker can have; the text is one clear sentence."""
+    """Listeners that a broker cannot have; the text is one clear sentence."""
 
 
 class SecurityProtocol(IntEnum):
-    """What is spoken on a connection before Kafka's own protocol, numbered as in registrations of brokers."""
+    """The security protocol of a listener, numbered as in the registrations of brokers."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -41,24 +41,24 @@ class SecurityProtocol(IntEnum):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether bytes are encrypted."""
+        """Whether the connection is encrypted."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a client must log in before it may ask anything."""
+        """Whether a client must log in before its requests are served."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class Listener(Struct, frozen=True, kw_only=True):
-    """One listener of the first broker; `port` 0 is any free one."""
+    """One listener of the first broker; port 0 stands for any free port."""
 
     name: str
     protocol: SecurityProtocol
     host: str
     port: int
     advertised_host: str | None = None
-    """What clients are told, where that is not what is listened on."""
+    """The host and port that clients receive, if they are not the ones that the broker listens on."""
     advertised_port: int | None = None
 
 
@@ -70,7 +70,7 @@ def read_listeners(
     advertised_host: str | None = None,
     advertised_port: int | None = None,
 ) -> tuple[Listener, ...]:
-    """The listeners of a configuration, or a single one without encryption at this address.
+    """The listeners of a configuration; without any, a single one without encryption at this address.
 
     Raises `ListenersError`.
     """
@@ -89,7 +89,7 @@ def read_listeners(
     found = []
     for name, bound_host, bound_port in _addresses("listeners", settings.listeners):
         if name in settings.controller_listener_names:
-            continue  # the controller lives in a broker, and is asked over the brokers' own channel
+            continue  # the controller runs inside a broker, and is reached over the channel between brokers
         if name not in protocols:
             raise ListenersError(f"No security protocol is defined for listener {name}.")
         found.append(
@@ -112,7 +112,7 @@ def read_listeners(
 
 
 def _protocols(settings: SecurityConfig) -> dict[str, SecurityProtocol]:
-    """The security protocol of each name of a listener (KIP-103)."""
+    """The security protocol of each listener name (KIP-103)."""
     protocols = {}
     for entry in settings.listener_security_protocol_map:
         name, colon, protocol = (part.strip() for part in entry.partition(":"))
@@ -123,7 +123,7 @@ def _protocols(settings: SecurityConfig) -> dict[str, SecurityProtocol]:
 
 
 def _addresses(key: str, entries: Iterable[str]) -> list[tuple[str, str, int]]:
-    """Name, host and port of each."""
+    """Name, host and port of each listener."""
     found: list[tuple[str, str, int]] = []
     for entry in entries:
         match = _ADDRESS.fullmatch(entry)
@@ -167,7 +167,7 @@ def _advertised(listeners: tuple[Listener, ...], settings: SecurityConfig) -> tu
 
 
 def _check_inter_broker(settings: SecurityConfig, listeners: Iterable[Listener]) -> None:
-    """Brokers of one process talk without sockets, so the key is held to what Kafka demands of it, and no more."""
+    """Check `inter.broker.listener.name` and related keys as Kafka does; brokers here use no sockets for them."""
     name, protocol = settings.inter_broker_listener_name, settings.security_inter_broker_protocol
     if name is not None and protocol is not None:
         raise ListenersError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")

@@ -1,6 +1,6 @@
-"""The mechanisms: PLAIN (RFC 4616), SCRAM (RFC 5802), OAUTHBEARER (RFC 7628) with unsecured tokens and signed ones.
+"""The mechanisms: PLAIN (RFC 4616), SCRAM (RFC 5802), OAUTHBEARER (RFC 7628) with unsecured and with signed tokens.
 
-Each says to a client no more than Kafka does: of a wrong name as little as of a wrong password.
+A client learns from an error no more than Kafka tells it; a wrong name and a wrong password get the same text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import hmac
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from odradek.access.claims import json_object, rounded_ms
 from odradek.access.credential import ScramCredential, ScramMechanism
@@ -25,13 +24,12 @@ OTHER_NAME = "Authentication failed: Client requested an authorization id that i
 
 
 class PlainLogin:
-    """Name and password, in one message."""
+    """PLAIN: name and password in one message."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
 
     def respond(self, said: bytes) -> Outcome:
-        """Take the only message."""
         parts = said.split(b"\0")
         if len(parts) != 3:
             raise LoginFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
@@ -49,7 +47,7 @@ class PlainLogin:
 
 
 class ScramLogin:
-    """Two messages of the client; the second proves that it knows the password."""
+    """SCRAM: two messages of the client; the second proves that it knows the password."""
 
     def __init__(self, mechanism: ScramMechanism, accounts: Accounts, nonce: str) -> None:
         self._mechanism = mechanism
@@ -60,7 +58,6 @@ class ScramLogin:
         self._token: TokenAccount | None = None
 
     def respond(self, said: bytes) -> Outcome:
-        """Take the first message, then the final one."""
         try:
             if self._user is None or self._credential is None:
                 return self._first(said)
@@ -91,7 +88,7 @@ INVALID_TOKEN = '{"status":"invalid_token"}'
 
 
 class BearerLogin:
-    """One token; where nobody signs any, who can make one up is let in, so that is for tests alone."""
+    """OAUTHBEARER: one token. Any client can make an unsigned token, so these are for tests only."""
 
     def __init__(self, now_ms: int, valid: Callable[[str, int], tuple[str, int] | None] | None = None) -> None:
         self._now_ms = now_ms
@@ -99,7 +96,7 @@ class BearerLogin:
         self._refused = False
 
     def respond(self, said: bytes) -> Outcome:
-        """Take the token; where it is refused, the client says once more that it has understood (RFC 7628, 3.2.3)."""
+        """Read the token. After a refusal the client's next message ends the exchange (RFC 7628, 3.2.3)."""
         if self._refused:
             raise LoginFailed(INVALID_TOKEN)
         match = _BEARER.fullmatch(said.decode(errors="replace"))
@@ -120,8 +117,8 @@ class BearerLogin:
             )
         return Admitted(b"", name, expires_ms)
 
-    def _valid(self, claims: Mapping[str, Any]) -> tuple[str, int] | None:
-        """Who the token is of, and until when (ms); None where it is not valid now."""
+    def _valid(self, claims: Mapping[str, object]) -> tuple[str, int] | None:
+        """The principal of a token, and until when it is valid (ms); None if it is not valid now."""
         name, expires = claims.get("sub"), rounded_ms(claims.get("exp"))
         if not isinstance(name, str) or not name.strip() or expires is None or expires <= self._now_ms:
             return None
@@ -132,8 +129,8 @@ class BearerLogin:
         return name, expires
 
 
-def _claims(token: str) -> Mapping[str, Any]:
-    """What an unsecured token says (RFC 7519, section 6); nothing where it is none."""
+def _claims(token: str) -> Mapping[str, object]:
+    """The claims of an unsecured token (RFC 7519, section 6); None if the text is not one."""
     parts = token.split(".")
     if len(parts) != 3 or parts[2]:
         return {}
@@ -155,9 +152,8 @@ MECHANISMS: Mapping[str, Callable[[Accounts, str, int], Exchange]] = {
     ScramMechanism.SHA_512.title: lambda accounts, nonce, now_ms: ScramLogin(ScramMechanism.SHA_512, accounts, nonce),
     OAUTHBEARER: lambda accounts, nonce, now_ms: BearerLogin(now_ms, accounts.bearer),
 }
-"""What is served, by the name of the mechanism."""
 
 
 def begin_login(mechanism: str, accounts: Accounts, *, nonce: str, now_ms: int) -> Exchange:
-    """A login by this mechanism, which is one of `MECHANISMS`; `nonce` must be one that nobody can foresee."""
+    """A login by this mechanism of `MECHANISMS`. `nonce` must be unpredictable."""
     return MECHANISMS[mechanism](accounts, nonce, now_ms)

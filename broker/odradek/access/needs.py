@@ -1,8 +1,8 @@
-"""What an endpoint needs of its client: permissions for a whole request, or for each of its entries.
+"""The permissions that an endpoint needs: for the whole request, or for each of its entries.
 
-Entries that may not be served are taken out of the request, and answered beside those that were served. The lambdas
-name fields of the request and of the response, so that mypy finds a field that does not exist.
-The permissions are those of Kafka 4.4, recorded in `tests/security/recorded/denials.json`.
+Entries without permission are removed from the request; their errors are added to the response. The lambdas name fields
+of the request and of the response, so that mypy finds a field that does not exist. The permissions are those of Kafka
+4.4, recorded in `tests/security/recorded/denials.json`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.access.acls import CLUSTER_NAME, AclOperation, AclResource
-from odradek.host.call import Call, CloseConnection
-from odradek.host.endpoint import Guard, Needs, Serve
+from odradek.host.call import Call, CloseConnection, Serve
+from odradek.host.endpoint import Guard, Needs
 from odradek.host.failures import error_response, refusal
 from odradek.wire.errors import ErrorCode
 
@@ -47,16 +47,16 @@ A = TypeVar("A")
 T = TypeVar("T", bound=Struct)
 
 NEVER = 2**15
-"""A version that no API has."""
+"""Higher than any version of an API."""
 NO_OPERATIONS = -(2**31)
-"""The operations of a resource where the client has not asked for them."""
+"""The value of authorized operations in responses to requests that did not ask for them."""
 DENIED: Mapping[AclResource, ErrorCode] = {
     AclResource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     AclResource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     AclResource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     AclResource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""The error of a missing permission, by the kind of the resource."""
+"""The error for a missing permission, by the type of the resource."""
 TEXTS: Mapping[ErrorCode, str] = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
@@ -71,13 +71,10 @@ _NAMES: Mapping[AclResource, str] = {
 }
 
 
-# ---------------------------------------------------------------------- a whole request
-
-
 def allowed(
     operation: AclOperation, kind: AclResource, *, of: Callable[[Q], str | None], message: str | None = None
 ) -> Needs[Q, R]:
-    """The request names a resource (`of`), and is served if the client may do this to it."""
+    """The client needs this permission on the resource that `of` finds in the request."""
 
     async def guard(authority: Authority, call: Call[Q], serve: Serve[Q, R]) -> R:
         if not authority.allows(call, operation, kind, of(call.request) or ""):
@@ -90,7 +87,7 @@ def allowed(
 def allowed_on_cluster(
     *operations: AclOperation, message: str | None = None, names_itself: bool = False
 ) -> Needs[Q, R]:
-    """The request is served if the client may do one of these to the cluster.
+    """The client needs one of these permissions on the cluster.
 
     `names_itself`: the text of the refusal names the API and the first operation.
     """
@@ -105,7 +102,7 @@ def allowed_on_cluster(
 
 
 def on_cluster_or(operation: AclOperation, otherwise: Needs[Q, R]) -> Needs[Q, R]:
-    """The request is served if the client may do this to the cluster; else as far as the other needs are met."""
+    """The client needs this permission on the cluster; without it the other needs decide."""
     other = _guard(otherwise)
 
     async def guard(authority: Authority, call: Call[Q], serve: Serve[Q, R]) -> R:
@@ -117,7 +114,7 @@ def on_cluster_or(operation: AclOperation, otherwise: Needs[Q, R]) -> Needs[Q, R
 
 
 def in_series(*needs: Needs[Q, R]) -> Needs[Q, R]:
-    """All of these, the first one first."""
+    """All of these needs, checked in this order."""
 
     def followed(first: Guard[Q, R], second: Guard[Q, R]) -> Guard[Q, R]:
         async def guard(authority: Authority, call: Call[Q], serve: Serve[Q, R]) -> R:
@@ -132,10 +129,12 @@ def in_series(*needs: Needs[Q, R]) -> Needs[Q, R]:
 
 
 def asks(text: str) -> Callable[[Guard[Q, R]], Needs[Q, R]]:
-    """A guard of an endpoint's own, as its needs; the text is for `docs/apis.md`, empty if it asks for nothing.
+    """An endpoint's own guard, as its needs. The text is for `docs/apis.md`; it is empty if no permission is needed.
 
-    @asks("DESCRIBE on each transactional id")
-    async def _listed(authority: Authority, call: Call[Q], serve: Serve[Q, R]) -> R: ...
+    It is a decorator:
+
+        @asks("DESCRIBE on each transactional id")
+        async def _listed(authority: Authority, call: Call[Q], serve: Serve[Q, R]) -> R: ...
     """
 
     def made(guard: Guard[Q, R]) -> Needs[Q, R]:
@@ -146,9 +145,6 @@ def asks(text: str) -> Callable[[Guard[Q, R]], Needs[Q, R]]:
 
 def _guard(needs: Needs[Q, R]) -> Guard[Q, R]:
     return needs.guard
-
-
-# ---------------------------------------------------------------------- its entries
 
 
 def allowed_on_each(
@@ -162,10 +158,11 @@ def allowed_on_each(
     ids_since: int = NEVER,
     tells: bool = False,
 ) -> Needs[Q, R]:
-    """The request lists resources, and is served as far as the client may do this to them; `tells` why, in a text.
+    """The request lists resources; only entries with this permission are served. `tells` is the text of the others'
+    errors.
 
-    A topic without a name has an id. From version `ids_since` on topics have ids only: an entry that has neither is
-    served, to be answered as unknown; so is an id that no topic has.
+    A topic without a name has an id. From version `ids_since` on topics have only ids: an entry with neither is served,
+    and answered as unknown, as is an id that no topic has.
     """
 
     def judge(authority: Authority, call: Call[Q], entry: E) -> ErrorCode:
@@ -186,7 +183,7 @@ def each_judged(
     texts: Mapping[ErrorCode, str],
     text: str,
 ) -> Needs[Q, R]:
-    """The request is served as far as its entries are judged good; `texts` are the messages of the others' errors."""
+    """Only entries that `judge` finds good are served; `texts` are the messages of the others' errors."""
     field = _field(asked)
 
     async def guard(authority: Authority, call: Call[Q], serve: Serve[Q, R]) -> R:
@@ -210,19 +207,19 @@ def each_judged(
 
 
 def part_of(call: Call[Q], field: Callable[[Q], Sequence[E] | None], some: Iterable[E]) -> Call[Q]:
-    """The same request, of these entries only: `part_of(call, lambda request: request.topics, kept)`."""
+    """A copy of the request with only these entries: `part_of(call, lambda request: request.topics, kept)`."""
     return _part(call, _field(field), some)
 
 
 async def serve_part(
     serve: Serve[Q, R], call: Call[Q], field: Callable[[Q], Sequence[E] | None], some: Iterable[E]
 ) -> R:
-    """The answer to the same request, of these entries only; where that gives way, the whole answer may be long."""
+    """A part of the answer, for these entries only. It may be long if the whole answer was made in several turns."""
     return await _serve_part(serve, call, _field(field), some)
 
 
 def resource_name(authority: Authority, name: str | None, topic_id: bytes | None = None) -> str | None:
-    """The name of a topic that is named by one of both; None for an id that no topic has, "" if both are missing."""
+    """The name of a topic that is named by name or id; None for an id that no topic has, "" if both are missing."""
     if name or topic_id is None or not any(topic_id):
         return name or ""
     topic = authority.metadata.image.topic_by_id(topic_id)
@@ -230,7 +227,7 @@ def resource_name(authority: Authority, name: str | None, topic_id: bytes | None
 
 
 def denied(call: Call[Q], error: ErrorCode, answer: type[T], message: str | None = None) -> T:
-    """The answer that refuses a request as a whole; raises `CloseConnection` where no answer is wanted."""
+    """The answer that refuses the whole request; raises `CloseConnection` if the client wants no answer."""
     made = _denied(call, error, message)
     assert isinstance(made, answer), f"{call.api_key.name} is answered with {answer.__name__}"
     return made
@@ -244,7 +241,7 @@ def _denied(call: Call[Q], error: ErrorCode, message: str | None) -> Struct:
 
 
 def refused(call: Call[Q], error: ErrorCode, answer: type[T]) -> T:
-    """The answer that refuses each entry of a request; raises `CloseConnection` where no answer is wanted."""
+    """The answer that refuses each entry of a request; raises `CloseConnection` if the client wants no answer."""
     made = refusal(call, error)
     if made is None:
         raise CloseConnection("not_authorized")
@@ -265,14 +262,14 @@ async def _serve_part(serve: Serve[Q, R], call: Call[Q], field: str, some: Itera
 
 
 class _Fields:
-    """Stands for a message, and answers with the names of its fields."""
+    """A stand-in for a message: an attribute of it is the name of the field."""
 
     def __getattr__(self, name: str) -> str:
         return name
 
 
 def _field(of: Callable[[Q], object]) -> str:
-    """The name of the field that a lambda looks at: a message can be copied with another value of it."""
+    """The name of the field that a lambda reads, to copy a message with another value of that field."""
     name = cast("Callable[[_Fields], object]", of)(_Fields())
     assert isinstance(name, str), "the lambda looks at one field"
     return name

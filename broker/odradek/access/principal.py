@@ -1,6 +1,6 @@
-"""Who a client is: a principal, such as `User:alice`; and how one is made of the name in a certificate.
+"""Principals, such as `User:alice`, and how a principal is made from the name in a certificate.
 
-`ssl.principal.mapping.rules` are those of KIP-371: `DEFAULT`, or `RULE:pattern/replacement/[LU]`, the first that
+`ssl.principal.mapping.rules` are those of KIP-371: `DEFAULT`, or `RULE:pattern/replacement/[LU]`; the first rule that
 matches the whole distinguished name wins.
 """
 
@@ -27,11 +27,11 @@ USER = "User"
 
 
 class RulesError(ValueError):
-    """Rules of principals that cannot be used; the text is one clear sentence."""
+    """Rules for principals that cannot be used; the text is one clear sentence."""
 
 
 class Principal(Struct, frozen=True):
-    """Whoever a connection acts for."""
+    """The identity for which a connection acts."""
 
     name: str
     type: str = USER
@@ -41,20 +41,20 @@ class Principal(Struct, frozen=True):
 
 
 ANONYMOUS = Principal("ANONYMOUS")
-"""Who has not said who they are, on a listener that does not ask."""
+"""The principal of clients that have not logged in, on a listener that requires no login."""
 
 
 class Peer(Struct, frozen=True):
-    """Who is at the other end of a connection: over which listener they came, and whom they act for."""
+    """The other end of a connection: its principal, and the listener over which it came."""
 
     listener: str = ""
     principal: Principal = ANONYMOUS
     by_token: bool = False
-    """Whether it has shown a delegation token for it."""
+    """Whether the client logged in with a delegation token."""
 
 
 SOMEBODY = Peer()
-"""A client that nothing is known of, as where there is but one listener and it does not ask."""
+"""An anonymous client on the only listener."""
 
 
 def parse_principal(text: str) -> Principal:
@@ -64,8 +64,6 @@ def parse_principal(text: str) -> Principal:
         raise ValueError(f"A principal is TYPE:NAME, such as User:alice, not {text!r}.")
     return Principal(name, kind)
 
-
-# ---------------------------------------------------------------------- names in certificates
 
 _KEYWORDS = {
     "commonName": "CN",
@@ -78,17 +76,17 @@ _KEYWORDS = {
     "domainComponent": "DC",
     "userId": "UID",
 }
-"""RFC 2253, section 2.3."""
+"""The attribute types that RFC 2253, section 2.3, has a name for."""
 _OBJECT_IDS = {"emailAddress": ("1.2.840.113549.1.9.1", 0x16)}
-"""Other attributes are told by number, with the tag of their text: an IA5String."""
+"""Attribute types that a name shows by number, with the DER tag of their text: an IA5String."""
 _SPECIAL = re.compile(r'([,+"\\<>;=])')
 
 Attributes = Sequence[Sequence[tuple[str, str]]]
-"""A name as `ssl.SSLSocket.getpeercert` tells it: sets of attributes, the most general first."""
+"""A name as `ssl.SSLSocket.getpeercert` returns it: sets of attributes, the most general first."""
 
 
 def distinguished_name(subject: Attributes) -> str:
-    """The name in the form of RFC 2253, the most special first, as Java's `X500Principal.getName()` has it."""
+    """The name in the form of RFC 2253, as Java's `X500Principal.getName()`: most specific attribute first."""
     return ",".join("+".join(_attribute(name, value) for name, value in each) for each in reversed(subject))
 
 
@@ -105,15 +103,13 @@ def _attribute(name: str, value: str) -> str:
     return f"{_KEYWORDS.get(name, name)}={escaped}"
 
 
-# ---------------------------------------------------------------------- mapping rules
-
 _RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
 _GROUP = re.compile(r"\$(\d)")
 
 
 class _Rule(Struct, frozen=True):
     pattern: re.Pattern[str] | None
-    """None is DEFAULT."""
+    """The parsed rules; None stands for DEFAULT."""
     replacement: str = ""
     case: str = ""
 
@@ -128,7 +124,7 @@ class _Rule(Struct, frozen=True):
 
 
 class MappingRules:
-    """`ssl.principal.mapping.rules`. Raises `RulesError` for what is none."""
+    """Parse `ssl.principal.mapping.rules`. Raises `RulesError` for a text that has no such form."""
 
     def __init__(self, text: str = "DEFAULT") -> None:
         self._rules: list[_Rule] = []
@@ -153,7 +149,7 @@ class MappingRules:
         return _Rule(compiled, replacement, case)
 
     def principal(self, name: str) -> Principal | None:
-        """Who a certificate of this name stands for; None where no rule matches, and nobody is let in."""
+        """The principal for the name of a certificate; None if no rule matches, so that the connection is refused."""
         for rule in self._rules or [_Rule(None)]:
             mapped = rule.apply(name)
             if mapped is not None:

@@ -1,34 +1,32 @@
-"""What the configuration says of logins over a listener, and whom it names."""
+"""The logins of each listener, read from the configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.access.credential import ScramCredential, ScramMechanism
-from odradek.access.jaas import JaasError, parse_users, plain_users
-from odradek.access.listener_logins import LoginsRefused, SaslListener
+from odradek.access.jaas import configured_users
 from odradek.access.logins import MECHANISMS, OAUTHBEARER
-from odradek.access.mechanisms import NOT_SERVED, Accounts
+from odradek.access.mechanisms import NOT_SERVED, Accounts, LoginsRefused, SaslListener
 from odradek.access.principal import parse_principal
 from odradek.access.scram import ITERATIONS_MIN, credential_of, salted_password
 from odradek.access.tokens import TokenAccount, token_password
 from odradek.config.security import SecurityConfig
 
 if TYPE_CHECKING:
-    from odradek.config.table import Config
     from odradek.core.clock import Rng
     from odradek.host.facts import Logger
     from odradek.host.metadata import Metadata
     from odradek.host.settings import Settings
 
-__all__ = ["TokenAccounts", "configured_users", "sasl_listener"]
+__all__ = ["TokenAccounts", "sasl_listener"]
 
 SALT_BYTES = 16
 
 
 def sasl_listener(name: str, *, settings: Settings, metadata: Metadata, secrets: Rng, log: Logger) -> SaslListener:
-    """How clients log in over this listener. Raises `LoginsRefused`."""
+    """The logins of this listener. Raises `LoginsRefused`."""
     config = settings.config
     security = config.security(name)
     mechanisms = security.sasl_enabled_mechanisms
@@ -59,20 +57,8 @@ def sasl_listener(name: str, *, settings: Settings, metadata: Metadata, secrets:
     )
 
 
-def configured_users(config: Config, listener: str = "") -> Mapping[str, str]:
-    """The users whose passwords stand in the configuration: for PLAIN, and from the start for SCRAM as well."""
-    settings = config.security(listener, "PLAIN")
-    try:
-        users = dict(parse_users(settings.odradek_sasl_users or ""))
-        if listener and settings.sasl_jaas_config is not None and "PlainLoginModule" in settings.sasl_jaas_config:
-            users |= plain_users(settings.sasl_jaas_config)
-    except JaasError as error:
-        raise LoginsRefused(str(error)) from None
-    return users
-
-
 def _signed_tokens(settings: SecurityConfig, listener: str) -> Callable[[str, int], tuple[str, int] | None] | None:
-    """Who checks signed tokens; None where no keys are configured."""
+    """The checker of signed tokens; None if no keys are configured."""
     keys = settings.odradek_sasl_oauthbearer_jwks
     if keys is None:
         return None
@@ -89,9 +75,9 @@ def _signed_tokens(settings: SecurityConfig, listener: str) -> Callable[[str, in
 
 
 class TokenAccounts:
-    """The delegation tokens of one node, as logins by SCRAM need them: derived when one is used first.
+    """The delegation tokens of one node, as SCRAM credentials, derived at the first use of each.
 
-    A token's password takes milliseconds to derive, and is as good for each of its logins.
+    Deriving a credential takes milliseconds; it serves for all logins with that token.
     """
 
     def __init__(self, settings: Settings, metadata: Metadata, secrets: Rng) -> None:
@@ -101,7 +87,7 @@ class TokenAccounts:
         self._credentials: dict[tuple[str, int], ScramCredential] = {}
 
     def find(self, token_id: str, number: int) -> TokenAccount | None:
-        """What a login is checked against; None where there is no such token."""
+        """The SCRAM credential of a token; None if there is no such token."""
         secret = self._settings.config.security().delegation_token_secret_key
         token = self._metadata.image.tokens.get(token_id)
         if secret is None or token is None:

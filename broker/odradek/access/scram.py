@@ -1,7 +1,7 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), as Kafka's KIP-84 has them: without channel binding.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), as in Kafka's KIP-84: without channel binding.
 
-What is kept of a password is of no use to log in with, and checking a login costs a broker three HMACs: it is the
-client that derives keys from the password, which takes long on purpose.
+A stolen credential does not let its thief log in. A broker checks a login with three HMACs; the client derives keys
+from the password, which is slow on purpose.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _FINAL_BYTES_MAX = 4096
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """The password as PBKDF2 derives it: milliseconds of work, by whoever has the password."""
+    """PBKDF2 of the password: takes milliseconds."""
     return hashlib.pbkdf2_hmac(mechanism.algorithm, password.encode(), salt, iterations)
 
 
 def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What is kept of a salted password."""
+    """The credential to store for a salted password."""
     algorithm = mechanism.algorithm
     client_key = hmac.digest(salted, b"Client Key", algorithm)
     return ScramCredential(
@@ -50,11 +50,11 @@ def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterati
 
 
 class ScramError(Exception):
-    """The login cannot go on."""
+    """The login fails."""
 
 
 class ScramExchange:
-    """One login, on the server's side: `first`, then `final`. Both raise `ScramError`; the text of it names nobody."""
+    """The server side of one login: `first`, then `final`. Both raise `ScramError`; its text contains no names."""
 
     def __init__(self, mechanism: ScramMechanism, nonce: str) -> None:
         self._mechanism = mechanism
@@ -65,7 +65,7 @@ class ScramExchange:
         self._binding = b""
 
     def first(self, said: bytes) -> tuple[str, str, bool]:
-        """The user, whom they want to act for, and whether the user is a delegation token, of the first message."""
+        """From the first message: the user, the user to act for, and whether the user is a delegation token."""
         text = _text(said)
         match = _FIRST.fullmatch(text)
         if match is None:
@@ -77,13 +77,13 @@ class ScramExchange:
         return _name(user), _name(authorize_as), "tokenauth=true" in extensions.lower().split(",")
 
     def challenge(self, credential: ScramCredential) -> bytes:
-        """What the server answers to the first message."""
+        """The server's answer to the first message."""
         salt = b64encode(credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
         return self._server_first.encode()
 
     def final(self, said: bytes, credential: ScramCredential) -> bytes:
-        """The server's own proof, if the client has proved that it knows the password."""
+        """The server's own proof, once the client has proved that it knows the password."""
         if len(said) > _FINAL_BYTES_MAX:
             raise ScramError("the final message is too long")
         match = _FINAL.fullmatch(_text(said))
@@ -112,7 +112,7 @@ def _text(said: bytes) -> str:
 
 
 def _name(text: str) -> str:
-    """A name in a message: `=` and `,` are escaped."""
+    """A name as it is written in a message, with `=` and `,` escaped."""
     if "=" in text.replace("=2C", "").replace("=3D", ""):
         raise ScramError("a name is malformed")
     return text.replace("=2C", ",").replace("=3D", "=")

@@ -1,14 +1,13 @@
-"""Tokens that somebody has signed (KIP-768): whose they are, by the keys of a JSON Web Key Set (RFC 7517, RFC 7519).
+"""Signed OAUTHBEARER tokens (KIP-768), checked with the keys of a JSON Web Key Set (RFC 7517, RFC 7519).
 
-Signatures are checked by joserfc, over the package cryptography; what a token claims is held here against the
-configuration, by the clock of the broker.
+joserfc checks signatures, with the package cryptography; this module compares the claims with the configuration, by the
+clock of the broker.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from joserfc import jws
 from joserfc.errors import JoseError
@@ -20,7 +19,7 @@ from odradek.config.security import SecurityConfig
 __all__ = ["KeysError", "SignedTokens"]
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""What is signed with a key that only the issuer has; `none` is no signature."""
+"""Algorithms with a private key, which only the issuer has. `none` is not a signature."""
 
 
 class KeysError(ValueError):
@@ -28,7 +27,7 @@ class KeysError(ValueError):
 
 
 class SignedTokens:
-    """What one listener takes for a good token. Raises `KeysError`."""
+    """The tokens that one listener accepts. Raises `KeysError`."""
 
     def __init__(self, settings: SecurityConfig, keys: str) -> None:
         try:
@@ -39,7 +38,7 @@ class SignedTokens:
         self._settings = settings
 
     def valid(self, token: str, now_ms: int) -> tuple[str, int] | None:
-        """Who the token is of, and until when (ms); None where it is not to be trusted."""
+        """The user of a token, and until when it is valid (ms); None if it cannot be trusted."""
         registry = jws.JWSRegistry(algorithms=ALGORITHMS)
         try:
             signed = jws.deserialize_compact(token, self._keys, registry=registry)
@@ -48,7 +47,7 @@ class SignedTokens:
         claims = json_object(signed.payload, once=True)
         return None if claims is None else self._accepted(claims, now_ms)
 
-    def _accepted(self, claims: Mapping[str, Any], now_ms: int) -> tuple[str, int] | None:
+    def _accepted(self, claims: Mapping[str, object], now_ms: int) -> tuple[str, int] | None:
         settings = self._settings
         name = claims.get(settings.sasl_oauthbearer_sub_claim_name)
         expires_ms, issued_ms = whole_ms(claims.get("exp")), whole_ms(claims.get("iat"))
@@ -58,7 +57,7 @@ class SignedTokens:
             return None
         return name.strip(), expires_ms
 
-    def _is_now(self, claims: Mapping[str, Any], expires_ms: int, issued_ms: int, now_ms: int) -> bool:
+    def _is_now(self, claims: Mapping[str, object], expires_ms: int, issued_ms: int, now_ms: int) -> bool:
         skew_ms = self._settings.sasl_oauthbearer_clock_skew_seconds * 1000
         begins_ms = whole_ms(claims.get("nbf", 0))
         return (
@@ -68,8 +67,8 @@ class SignedTokens:
             and begins_ms < expires_ms
         )
 
-    def _is_for_us(self, claims: Mapping[str, Any]) -> bool:
-        """Whether audience and issuer are those that are expected; where none is, both may be missing only."""
+    def _is_for_us(self, claims: Mapping[str, object]) -> bool:
+        """Whether audience and issuer are the expected ones. If none is expected, a token may have any audience."""
         settings = self._settings
         told = claims.get("aud", [])
         audience = [told] if isinstance(told, str) else told

@@ -1,7 +1,8 @@
-"""Delegation tokens (KIP-48): what is kept of one, and the secret that goes with it.
+"""Delegation tokens (KIP-48): the stored record of a token, and its secret.
 
-The metadata log holds no secret: that of a token is made of its id and `delegation.token.secret.key`, which all
-brokers of a cluster have. Who has it logs in by SCRAM, with the id for a name, and acts for the owner.
+The metadata log holds no secret: the secret of a token is computed from its id and `delegation.token.secret.key`, which
+all brokers of a cluster share. The holder of a token logs in by SCRAM, with the id as the user name, and acts for the
+owner.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ __all__ = ["Token", "TokenAccount", "token_hmac", "token_password"]
 
 
 class Token(Struct, frozen=True):
-    """A delegation token; principals are texts such as `User:alice`, times milliseconds since 1970."""
-
     id: str
     owner: str
     requester: str
@@ -27,31 +26,31 @@ class Token(Struct, frozen=True):
     issued_ms: int
     expires_ms: int
     max_ms: int
-    """Until when it can be renewed at most."""
+    """The latest time until which the token can be renewed, in ms."""
 
     def may_renew(self, principal: str) -> bool:
-        """Whether somebody may renew and end it."""
+        """Whether this principal may renew and expire the token."""
         return principal == self.owner or principal in self.renewers
 
     def concerns(self, principal: str) -> bool:
-        """Whether it is told to somebody who asks for theirs."""
+        """Whether a principal that asks for its own tokens sees this one."""
         return principal == self.requester or self.may_renew(principal)
 
     def concerns_any(self, principals: Set[str]) -> bool:
-        """Whether it is told to one of many."""
+        """Whether the token is listed for one of these owners."""
         return self.requester in principals or self.owner in principals or not principals.isdisjoint(self.renewers)
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether its time is over."""
+        """Whether the token has expired."""
         return min(self.max_ms, self.expires_ms) < now_ms
 
 
 class TokenAccount(Struct, frozen=True):
-    """What a login by a token is checked against."""
+    """The credential for a login with a token."""
 
     credential: ScramCredential
     owner: str
-    """The name of the owner, whom the client then acts for."""
+    """The name of the owner; the client acts for it after the login."""
     expires_ms: int
 
 
@@ -61,5 +60,5 @@ def token_hmac(secret: str, token_id: str) -> bytes:
 
 
 def token_password(secret: str, token_id: str) -> str:
-    """The same as the password of a login."""
+    """The secret as a password for SCRAM: base64."""
     return b64encode(token_hmac(secret, token_id)).decode()

@@ -1,1 +1,1 @@
-"""The command `odradek`: its words, its options, and how it speaks to people."""
+"""The command `odradek`: subcommands, options, and messages for the person at the terminal."""

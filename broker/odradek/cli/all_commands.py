@@ -1,4 +1,4 @@
-"""The commands of `odradek`: the broker's own ones, and who brings the others."""
+"""The commands of `odradek`: those of the broker, and the modules that add others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def certs(
 
 def dialects() -> None:
     """List the dialects: the KIPs, and other texts, that differ from Kafka and that a broker can be."""
-    from odradek.dialects.show import listed
+    from odradek.releases.dialects.differences import listed
 
     print("\n".join(listed()))
 
@@ -62,8 +62,8 @@ def dialects() -> None:
 def show_dialect(
     name: Annotated[str, Argument(names=offered.dialects, help="Name of a dialect, or its folder.")],
 ) -> None:
-    """Show what a dialect changes, beside what it is over."""
-    from odradek.dialects.show import shown
+    """Show what a dialect changes, compared with its base."""
+    from odradek.releases.dialects.differences import shown
 
     print("\n".join(shown(name)))
 
@@ -139,6 +139,12 @@ def _add_sim(commands: Commands) -> None:
     add_commands(commands)
 
 
+def _add_replay(commands: Commands) -> None:
+    from odradek.replay.command import add_commands
+
+    add_commands(commands)
+
+
 def _add_show(commands: Commands) -> None:
     from odradek.show.command import add_commands
 
@@ -153,8 +159,8 @@ def _add_conform(commands: Commands) -> None:
 
 def _add_pipeline(commands: Commands) -> None:
     try:
-        from odradek_pipeline.cli import add_commands
-    except ModuleNotFoundError:  # a checkout whose import path holds the broker alone
+        from odradek_pipeline.commands.cli import add_commands
+    except ModuleNotFoundError:  # in a checkout whose import path has only the broker
         return
     add_commands(commands)
 
@@ -163,17 +169,18 @@ FAMILIES: dict[tuple[str, ...], Callable[[Commands], None]] = {
     ("demo",): _add_demo,
     ("hub", "ctl"): _add_control,
     ("sim",): _add_sim,
+    ("replay",): _add_replay,
     ("show",): _add_show,
     ("conform",): _add_conform,
     ("scan", "audit", "watch", "copy", "report"): _add_pipeline,
 }
-"""The first words of the commands that others bring, and what adds them."""
+"""Families of commands: their first words, and the module that adds them."""
 
 
 def commands_for(first: str | None) -> Commands:
-    """The broker's own commands and those of the family that is named: nobody waits for what he does not use.
+    """The commands of the broker, and those of the named family; other families are not imported.
 
-    All of them, if it is none of these: for the help, and for what is close to a word that is wrong.
+    All commands if the name is not a family's: for the help, and to suggest a correction of a mistyped name.
     """
     commands = Commands("odradek", ABOUT, GROUPS)
     for name, command in BROKER.items():

@@ -1,11 +1,11 @@
-"""Commands as functions: their annotated parameters are the options, their docstrings the help.
+"""Commands as functions: annotated parameters are the options, the docstring is the help.
 
     def greet(
-        whom: Annotated[list[str], Argument(help="Who is there.")],
+        whom: Annotated[list[str], Argument(help="The guests.")],
         times: Annotated[int, Option(help="How often.", min=1)] = 1,
     ) -> None: ...
 
-The standard library parses them; what is wrong is a `UsageError`, one sentence.
+The standard library parses the command line; a mistake in it is a `UsageError` of one sentence.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from enum import Enum
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, NoReturn, get_args, get_origin
 
@@ -34,22 +34,24 @@ HELP = ("-h", "--help")
 
 
 class Option(Struct, frozen=True, kw_only=True):
-    """A parameter `some_name` that is given as `--some-name VALUE`, or as `name`; several times where it is a list."""
+    """A parameter `some_name`, given as `--some-name VALUE`, or as `--name VALUE` if it has a `name`; a list may be
+    given repeatedly.
+    """
 
     help: str = ""
     name: str | None = None
     short: str | None = None
-    """A name of one letter, such as `-o`, which does the same."""
+    """A short name of one letter, such as `-o`."""
     min: float | None = None
     max: float | None = None
     metavar: str | None = None
     early: bool = False
-    """In a group, it may stand before the command as well as behind it."""
+    """In a group of commands the option may also stand before the command."""
     names: Names | None = None
 
 
 class Argument(Struct, frozen=True, kw_only=True):
-    """A parameter that is given by its position; one or more where it is a list, or any number if it has a default."""
+    """A positional parameter; a list takes one or more values, or any number if it has a default."""
 
     help: str = ""
     metavar: str | None = None
@@ -65,18 +67,18 @@ class Commands:
         self._commands: dict[str, Run] = {}
 
     def add(self, name: str, run: Run) -> None:
-        """From now on the function is the command of this name."""
+        """A decorator: register the function as the command of this name."""
         self._commands[name] = run
 
     def run(self, words: Sequence[str]) -> None:
-        """Do what a command line says; `SystemExit` carries an exit code, `UsageError` what is wrong."""
+        """Run a command line. `SystemExit` carries an exit code, `UsageError` a mistake of the user."""
         words = self._behind_the_command(words)
         for count in (2, 1):
             name = " ".join(words[:count])
             if len(words) >= count and name in self._commands:
                 command = self._commands[name]
                 parser = _parser(f"{self._program} {name}", command)
-                command(**vars(parser.parse_args(list(words[count:]))))
+                _call(command, vars(parser.parse_args(list(words[count:]))))
                 return
         group = words[0] if words and words[0] in self._about else ""
         rest = words[1:] if group else words
@@ -86,7 +88,7 @@ class Commands:
         raise SystemExit(0 if rest else 2)
 
     def options(self, group: str = "") -> dict[str, list[str]]:
-        """The long options of every command, or of those of a group, by its name."""
+        """The long options of every command, or of one group, by command name."""
         return {
             name: [option for option in _parser(name, run)._option_string_actions if option.startswith("--")]
             for name, run in self._commands.items()
@@ -94,7 +96,7 @@ class Commands:
         }
 
     def values(self) -> dict[tuple[str, str], list[str]]:
-        """The names that options and arguments take, by the command and the option; of an argument that is empty."""
+        """The names that options and arguments accept, by command and option; the option of an argument is empty."""
         return {
             (name, "" if isinstance(declared, Argument) else _option_name(parameter, declared)): names
             for name, run in self._commands.items()
@@ -103,7 +105,7 @@ class Commands:
         }
 
     def _behind_the_command(self, words: Sequence[str]) -> Sequence[str]:
-        """The words with the options of a group behind its command, where argparse looks for them."""
+        """The command line with the options of a group moved behind its command, where argparse expects them."""
         if not words or not words[0] or words[0] not in self._about:
             return words
         early, at = self._early(words[0]), 1
@@ -113,7 +115,7 @@ class Commands:
         return words if at >= len(words) else [words[0], words[at], *words[1:at], *words[at + 1 :]]
 
     def _early(self, group: str) -> Mapping[str, bool]:
-        """The options that may stand before the command, and whether they have a value."""
+        """The options that may stand before the command, and whether each takes a value."""
         return {
             _option_name(parameter, declared): kind is not bool
             for name, run in self._commands.items()
@@ -140,7 +142,7 @@ class Commands:
         return list(dict.fromkeys(found))
 
     def overview(self, group: str = "") -> str:
-        """What `--help` prints of the program, or of a group of commands."""
+        """The text of `--help` for the program or a group of commands."""
         program = f"{self._program} {group}".strip()
         names = self._names(group)
         width = max(map(len, names)) + 2
@@ -154,18 +156,18 @@ class Commands:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, and leaves it to the program to end."""
+    """An argument parser that raises its mistakes as one sentence in place of ending the process."""
 
     def error(self, message: str) -> NoReturn:
         what = message.removeprefix("argument ")
         raise UsageError(f"{what[0].upper() + what[1:] if what[0].islower() else what} (see {self.prog} --help).")
 
     def print_help(self, file: object = None) -> None:
-        """On standard output; the library's own way says nothing where that has no place for it."""
+        """Print to standard output, and raise if that fails; argparse would ignore it."""
         print(self.format_help(), end="")
 
     def parse_args(self, words: list[str]) -> argparse.Namespace:  # type: ignore[override]
-        """All of the words, or a sentence about the first that means nothing."""
+        """All words of a list; a sentence about the first unknown one."""
         parsed, rest = self.parse_known_args(words)
         if rest:
             self._unknown(rest[0])
@@ -174,6 +176,8 @@ class _Parser(argparse.ArgumentParser):
     def _unknown(self, word: str) -> NoReturn:
         if not word.startswith("-"):
             self.error(f"there is no place for {word}")
+        from difflib import get_close_matches  # most command lines have no mistake
+
         near = get_close_matches(word.partition("=")[0], self._option_string_actions, n=1, cutoff=0.7)
         self.error(f"there is no option {word}" + (f", did you mean {near[0]}?" if near else ""))
 
@@ -182,19 +186,46 @@ def _parser(program: str, command: Run) -> _Parser:
     parser = _Parser(
         prog=program,
         description=inspect.getdoc(command),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_unprinted,
         allow_abbrev=False,
     )
     for parameter, _, _ in _declared(command):
         _add(parser, parameter)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 
 
+def _unprinted(prog: str) -> argparse.HelpFormatter:
+    """The formatter that argparse makes for each argument, to check it; without a width it asks for the terminal's."""
+    return argparse.HelpFormatter(prog, width=80)
+
+
+@cache
+def _parameters(of: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """Parameters with the types that their annotations name; evaluating these takes milliseconds."""
+    return inspect.signature(of, eval_str=True).parameters
+
+
+def _call(command: Run, values: dict[str, object]) -> None:
+    for name, bundle in _bundles(command).items():
+        values[name] = bundle(**{each: values.pop(each) for each in _parameters(bundle)})
+    command(**values)
+
+
+def _bundles(command: Run) -> Mapping[str, Callable[..., object]]:
+    """The parameters of a command that are classes, each of which stands for the options of its constructor."""
+    given = _parameters(command).items()
+    return {name: each.annotation for name, each in given if isinstance(each.annotation, type)}
+
+
 def _declared(command: Run) -> Iterator[tuple[inspect.Parameter, object, Option | Argument]]:
-    """The parameters of a command, with the types of their values and what is declared of them."""
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        kind, declared = get_args(parameter.annotation)
-        yield parameter, _plain(kind)[0], declared
+    """The parameters of a command, with the types of their values and their declarations; its own ones come first."""
+    bundles = _bundles(command)
+    for owner in (command, *bundles.values()):
+        for parameter in _parameters(owner).values():
+            if parameter.name not in bundles:
+                kind, declared = get_args(parameter.annotation)
+                yield parameter, _plain(kind)[0], declared
 
 
 def _option_name(parameter: inspect.Parameter, declared: Option) -> str:
@@ -250,7 +281,7 @@ def _help(about: str, default: object) -> str:
 
 
 def _reader(kind: Any, declared: Option | Argument) -> Callable[[str], object]:
-    """From a word to a value; the complaint is what `argparse` puts after the name of the option."""
+    """The conversion of a word to a value; argparse prints the complaint behind the name of the option."""
 
     def read(word: str) -> object:
         try:
@@ -269,5 +300,4 @@ def _reader(kind: Any, declared: Option | Argument) -> Callable[[str], object]:
 
 
 def _summary(command: Run) -> str:
-    """The first sentence of a docstring."""
     return (inspect.getdoc(command) or "").split("\n")[0]

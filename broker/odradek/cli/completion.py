@@ -1,4 +1,4 @@
-"""Completion for shells: the words that may come next, as a script that the shell reads once."""
+"""Shell completion: a script with all words that may come next, which the shell reads once."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _odradek() {{
 complete -F _odradek odradek
 """
 Options = Mapping[str, Sequence[str]]
-"""By the name of the command, one or two words."""
+"""Words by command name, of one or two words."""
 Values = Mapping[tuple[str, str], Sequence[str]]
-"""By the name of the command and the option; of an argument that is empty."""
+"""Words by command name and option; the option of an argument is empty."""
 ZSH = "autoload -Uz bashcompinit && bashcompinit\n"
 
 
@@ -94,9 +94,9 @@ SHELLS: Mapping[str, Callable[[Options, Values], str]] = {
 
 
 def script(shell: str, options: Options, values: Values) -> str:
-    """The script for a shell, of the long options of each command and of the names that they take.
+    """The script for a shell: the long options of each command, and the names that they accept.
 
-    Raises UsageError for a shell that there is not.
+    Raises UsageError for an unknown shell.
     """
     if shell not in SHELLS:
         raise UsageError(f"There is no completion for {shell}: there is {', '.join(SHELLS)}.")

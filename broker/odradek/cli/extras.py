@@ -1,4 +1,4 @@
-"""What a plain installation lacks, said in one sentence by the command that needs it."""
+"""Checks for optional packages: a command that needs one says so in one sentence."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from odradek.cli.usage import UsageError
 __all__ = ["is_there", "need"]
 
 PACKAGES = {"confluent_kafka": "confluent-kafka", "opentelemetry.proto": "opentelemetry-proto"}
-"""By module, where the package has another name."""
+"""Package names by module, where they differ."""
 
 
 def need(*modules: str, extra: str) -> None:
-    """End the command if it lacks one of these modules; the extra has them."""
+    """End the command if one of these modules is not installed; the message names the extra that installs them."""
     missing = [PACKAGES.get(module, module) for module in modules if not is_there(module)]
     if missing:
         raise UsageError(f"This command needs {' and '.join(missing)}: pip install 'odradek[{extra}]'")
 
 
 def is_there(module: str) -> bool:
-    """Whether a module is installed; nothing is imported but the packages around it."""
+    """Whether a module is installed; only its parent packages are imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
-        return False  # nor is the package around it
+        return False  # its parent package is not installed either

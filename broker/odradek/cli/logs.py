@@ -1,4 +1,4 @@
-"""How the product logs: structlog, for people or as JSON lines, on standard error."""
+"""The log of the process: structlog, as text or JSON lines, on standard error."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def make_logger(*, level: str = "info", as_json: bool = False) -> Logger:
-    """A logger that writes what is at or above the level, and costs next to nothing below it.
+    """A logger for lines at or above a level; lines below it cost next to nothing.
 
-    Raises ValueError, whose text is one clear sentence, for a level that there is not.
+    Raises ValueError for an unknown level; its text is one clear sentence.
     """
     if level not in LEVELS:
         raise ValueError(f"A log level is one of {', '.join(LEVELS)}, not {level!r}.")
@@ -27,7 +27,7 @@ def make_logger(*, level: str = "info", as_json: bool = False) -> Logger:
 
 
 class _DeferredLogger:
-    """Makes the real logger with the first line: importing it takes longer than all else that a quiet start does."""
+    """Creates the real logger at the first line: its import takes longer than the rest of a start without log lines."""
 
     def __init__(self, *, level: str, as_json: bool) -> None:
         self._level = level
@@ -35,11 +35,11 @@ class _DeferredLogger:
         self._enabled = LEVELS[LEVELS.index(level) :]
 
     def get_effective_level(self) -> int:
-        """The level from which on lines are written, as structlog's loggers tell it."""
+        """The lowest level that is written, as structlog's loggers return it."""
         return getattr(logging, self._level.upper())  # type: ignore[no-any-return]
 
     def opened(self) -> Logger:
-        """The same without a level: a broker has one for each of its loggers (BROKER_LOGGER)."""
+        """A logger without a level of its own: a broker sets one for each of its loggers (BROKER_LOGGER)."""
         return self._log
 
     @cached_property
@@ -64,7 +64,7 @@ class _DeferredLogger:
     def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
         try:
             log = self._log
-        except OSError:  # clients have all descriptors; the next line tries again
+        except OSError:  # all file descriptors are in use; the next line tries again
             print(_plain_line(level, event, fields, as_json=self._as_json), file=sys.stderr)
             return
         ways = {"debug": log.debug, "info": log.info, "warning": log.warning, "error": log.error}
@@ -72,7 +72,7 @@ class _DeferredLogger:
 
 
 def _plain_line(level: str, event: str, fields: dict[str, object], *, as_json: bool) -> str:
-    """A line for which nothing has to be imported."""
+    """Return the text of a log line, without any import: structlog cannot be imported without a file descriptor."""
     if as_json:
         told = {name: str(value) for name, value in fields.items()}
         return msgspec.json.encode({**told, "level": level, "event": event}).decode()
@@ -86,7 +86,7 @@ def _structlog_logger(*, as_json: bool) -> Logger:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    # Without the values of variables: passwords and tokens are among them, and to print them takes seconds.
+    # Without the values of variables: they may contain passwords and tokens, and rendering them takes seconds.
     if as_json:
         told = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         processors += [structlog.processors.ExceptionRenderer(told), structlog.processors.JSONRenderer()]

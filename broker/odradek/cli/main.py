@@ -1,6 +1,6 @@
-"""The command `odradek`: from the words of a command line to an exit code.
+"""The entry point of `odradek`: from the command line to an exit code.
 
-This module imports next to nothing: whoever interrupts a start while all else is imported is not shown where.
+This module imports next to nothing, so that Ctrl-C during the imports of a start ends it without a traceback.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 
 from odradek import __version__
+from odradek.cli.imports import NoCollections
 from odradek.cli.usage import Unmet, UsageError
 
 __all__ = ["main"]
 
 CANNOT, UNMET = 2, 3
 INTERRUPTED = 128 + 2
-"""The exit code of what SIGINT ends."""
+"""The exit code after SIGINT."""
 PIPE_CLOSED = 128 + 13
-"""The exit code of what SIGPIPE ends."""
+"""The exit code after SIGPIPE."""
 NO_PLACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
-"""What a write meets that is no mistake of the program."""
+"""Errors of writing to standard output that are not bugs: a closed pipe, a full disk."""
 
 
 def main() -> None:
-    """Run the command; what cannot be done ends in one sentence and exit code 2."""
+    """Run the command; a mistake of the user ends in one sentence and exit code 2."""
     code = _code_of(_run)
-    # The interpreter would flush too, and end in a traceback where there is no place for what is left.
+    # The interpreter also flushes at its end, and would print a traceback if the output cannot be written.
     sys.exit(code or _code_of(sys.stdout.flush))
 
 
@@ -38,13 +39,15 @@ def _run() -> None:
     if words == ["--version"]:
         print(f"odradek {__version__}")
         return
-    from odradek.cli.all_commands import commands_for
+    with NoCollections():
+        from odradek.cli.all_commands import commands_for
 
-    commands_for(words[0] if words else None).run(words)
+        commands = commands_for(words[0] if words else None)
+    commands.run(words)
 
 
 def _open_standard_streams() -> None:
-    """Have the null device stand where a standard stream is closed: else the next socket would take its number."""
+    """Open the null device for closed standard streams; otherwise the next socket would get their file number."""
     sys.stdin = sys.stdin or _null(writes=False)
     sys.stdout = sys.stdout or _null(writes=True)
     sys.stderr = sys.stderr or _null(writes=True)
@@ -86,7 +89,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _end(error: BaseException) -> tuple[int, str] | None:
-    """The exit code and the sentence to what has ended a command; None for a bug."""
+    """The exit code and the sentence for an exception that ended a command; None for a bug."""
     match error:
         case SystemExit():
             return _number(error), ""
@@ -105,7 +108,7 @@ def _end(error: BaseException) -> tuple[int, str] | None:
 
 
 def _flush_or_give_up() -> None:
-    """Whoever read the output has seen enough, or it has no place: the interpreter is not to try once more."""
+    """Discard the rest of the output, which nobody reads or which has no space: the interpreter would write it."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,8 +1,7 @@
-"""A process that ends when the one that started it is gone, however that came about."""
+"""End this process when its parent process is gone, whatever the reason."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -22,23 +21,25 @@ STDIN = 0
 
 
 def end_with_stdin() -> None:
-    """From now on the end of standard input is a SIGTERM, and a while later, where that did not help, a SIGKILL.
+    """From now on the end of standard input is a SIGTERM; if the process still runs a while later, a SIGKILL.
 
-    Called when the process heeds SIGTERM: standard input may have ended before.
-    The kernel closes the parent's end of the pipe, so that not even its SIGKILL leaves this process behind.
+    Called when the process handles SIGTERM; standard input may have ended before. The kernel closes the parent's end of
+    the pipe even if the parent was killed.
     """
     threading.Thread(target=_watch, name="until-stdin-ends", daemon=True).start()
 
 
 def end_with_parent() -> None:
-    """From now on the end of the process that has begun this one by `multiprocessing` is its end, too.
+    """From now on this process ends with the process that started it by `multiprocessing`.
 
-    Without that a process of a pool whose parent is killed waits for ever for what there is to do next.
+    Otherwise a worker of a pool whose parent was killed would wait for its next task for ever.
     """
     threading.Thread(target=_outlive_nobody, name="until-the-parent-ends", daemon=True).start()
 
 
 def _outlive_nobody() -> None:
+    import multiprocessing  # a process that it started has imported it, and no other needs it
+
     parent = multiprocessing.parent_process()
     assert parent is not None, "this process was begun by hand"
     parent.join()

@@ -1,17 +1,20 @@
-"""`odradek serve`: its options, and what they come to."""
+"""`odradek serve`: its options, and the cluster that they describe.
 
-from __future__ import annotations
+Annotations are values here and no texts: reading the options of a command line would evaluate them, in 3 ms.
+"""
 
 import os
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from odradek.cli import offered
 from odradek.cli.commands import Option
-from odradek.cli.parent import UntilStdinEnds, end_with_stdin
-from odradek.cli.usage import HOST_VARIABLE, METRICS_READY, READY, Unmet, UsageError
+from odradek.cli.imports import NoCollections
+from odradek.cli.parent import UntilStdinEnds
+from odradek.cli.usage import HOST_VARIABLE, Unmet, UsageError
 from odradek.core.wording import counted
 
 if TYPE_CHECKING:
@@ -21,14 +24,15 @@ if TYPE_CHECKING:
     from odradek.metadata.controller_role import StartTopic
     from odradek.net.cluster import RunningCluster
     from odradek.net.prepared import Prepared
+    from odradek.net.recording import Record
     from odradek.net.serve import Hosting
-    from odradek.releases import Release
+    from odradek.releases.release import Release
 
 __all__ = ["serve"]
 
 CLUSTER_ID = re.compile(r"[\w.-]+", re.ASCII)
 CLUSTER_ID_MAX = 255
-"""Clients are told it with every Metadata; one above 32,767 bytes could not be answered."""
+"""The longest cluster id in bytes: it is in every Metadata response, which could not be written with a longer one."""
 
 AS_KAFKA = "odradek.as.kafka"
 
@@ -126,7 +130,7 @@ def serve(
         ),
     ] = None,
     control_token: Annotated[
-        str | None, Option(help="What who drives it has to show; needed beyond loopback. Else $ODRADEK_HUB_TOKEN.")
+        str | None, Option(help="Token for clients of the hub; needed beyond loopback. Else $ODRADEK_HUB_TOKEN.")
     ] = None,
     story: Annotated[
         str | None,
@@ -143,9 +147,23 @@ def serve(
         Path | None,
         Option(
             metavar="DIR",
-            help="Keep the logs there, as files of Kafka 4.4, and go on with what is there: for one broker.",
+            help="Keep the logs there, as files of Kafka 4.4, and go on with what is there.",
         ),
     ] = None,
+    sync: Annotated[
+        bool,
+        Option(help="Have everything on the device before it is acknowledged, so that it outlives the machine."),
+    ] = False,
+    record: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Keep everything that comes in there, for `odradek replay`; a new file."),
+    ] = None,
+    record_max: Annotated[
+        int | None, Option(min=1, metavar="BYTES", help="The recording ends before its file is longer.")
+    ] = None,
+    with_secrets: Annotated[
+        bool, Option(help="Record a cluster with SASL, TLS or passwords: the file then holds them.")
+    ] = False,
     until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
@@ -153,14 +171,20 @@ def serve(
     Prints `odradek ready bootstrap=HOST:PORT` when clients can connect; after it, with --control,
     `odradek hub ready url=URL`, and with --metrics-port `odradek metrics ready url=URL`.
     """
-    from odradek.cli.logs import LEVELS, make_logger
-    from odradek.config.table import Config
-    from odradek.host.cluster_spec import racks_of
-    from odradek.net.serve import ServeOptions, alone
-    from odradek.net.serve import serve as serve_until_stopped
+    with NoCollections():
+        from odradek.cli.logs import LEVELS, make_logger
+        from odradek.config.table import Config
+        from odradek.host.cluster_spec import racks_of
+        from odradek.net.ready import print_ready
+        from odradek.net.serve import ServeOptions, alone
+        from odradek.net.serve import serve as serve_until_stopped
 
     if event_bodies and events is None:
         raise UsageError("--event-bodies goes with --events.")
+    if sync and data_dir is None:
+        raise UsageError("--sync goes with --data-dir.")
+    if record is None and (record_max is not None or with_secrets):
+        raise UsageError("--record-max and --with-secrets go with --record.")
     if log_level not in LEVELS:
         raise UsageError(f"Unknown log level {log_level}: it is one of {', '.join(LEVELS)}.")
     overrides = _overrides(set_ or [])
@@ -194,7 +218,7 @@ def serve(
     try:
         config = Config.parse(overrides, None if dialect is None else _dialect(dialect))
         racks_of(config.broker_rack, ids)
-    except ValueError as error:  # a ConfigError is one
+    except ValueError as error:  # a ConfigError is a ValueError
         raise UsageError(str(error)) from error
     log = make_logger(level=log_level, as_json=json)
     if config.without_effect:
@@ -210,13 +234,15 @@ def serve(
         seed=seed,
         cluster_id=cluster_id,
         data_dir=data_dir,
+        sync=sync,
+        record=None if record is None else _record(record, record_max, with_secrets),
         events=events,
         event_bodies=event_bodies,
         metrics_port=metrics_port,
         arm=None if plan is None else partial(_arm, plan.rules),
     )
-    hosting, hub = (alone, None) if control is None else _hosting(control, control_token, log, prepared)
-    ready = partial(_print_ready, hub=hub, prepared=prepared, until_stdin_ends=until_stdin_ends)
+    hosting, tell_hub = (alone, None) if control is None else _hosting(control, control_token, log, prepared)
+    ready = partial(print_ready, tell_hub=tell_hub, prepared=prepared, until_stdin_ends=until_stdin_ends)
     try:
         unmet = serve_until_stopped(options, log=log, ready=ready, hosting=hosting)
     finally:
@@ -226,40 +252,23 @@ def serve(
         raise Unmet(" ".join(unmet))
 
 
+def _record(path: Path, bytes_max: int | None, with_secrets: bool) -> "Record":
+    from odradek.net.recording import Record  # few starts are recorded
+
+    return Record(path=path, bytes_max=bytes_max, with_secrets=with_secrets)
+
+
 def _release(as_kafka: str | None, overrides: dict[str, str]) -> str | None:
-    """The release that the command line says, whichever way it does."""
+    """The release that the command line names, as an option or as a key."""
     configured = overrides.get(AS_KAFKA)
     if as_kafka is not None and configured not in (None, as_kafka):
         raise UsageError(f"--as-kafka says {as_kafka} and --set {AS_KAFKA}={configured}: give one of them.")
     return as_kafka or configured
 
 
-def _print_ready(
-    cluster: RunningCluster,
-    metrics_url: str | None,
-    *,
-    hub: str | None,
-    prepared: Prepared | None,
-    until_stdin_ends: bool,
-) -> None:
-    print(f"{READY}{cluster.bootstrap}", flush=True)
-    if hub is not None:
-        from odradek.control.cli import print_hub  # few starts have one
-
-        print_hub(hub)
-    if metrics_url is not None:
-        print(f"{METRICS_READY}{metrics_url}", flush=True)
-    if prepared is not None:
-        from odradek.net.client_settings import settings_page  # few starts want to be told
-
-        print(f"\n{settings_page(prepared.access(cluster.bootstrap))}", flush=True)
-    if until_stdin_ends:
-        end_with_stdin()
-
-
 def _prepared(
     security: str, host: str, port: int, advertised_host: str | None, folder: Path | None, users: list[str]
-) -> Prepared:
+) -> "Prepared":
     from odradek.access.jaas import JaasError, parse_users
     from odradek.net.prepared import Prepared  # few starts want it
 
@@ -271,20 +280,22 @@ def _prepared(
     return Prepared(security, host=host, port=port, hosts=hosts, folder=folder, users=named)
 
 
-def _dialect(name: str) -> Release:
-    from odradek.dialects.load import load  # a broker of Kafka needs none of it
+def _dialect(name: str) -> "Release":
+    from odradek.releases.dialects.load import load  # a broker of Kafka needs none of it
 
     return load(name)
 
 
-def _hosting(control: str, token: str | None, log: Logger, prepared: Prepared | None) -> tuple[Hosting, str]:
+def _hosting(
+    control: str, token: str | None, log: "Logger", prepared: "Prepared | None"
+) -> "tuple[Hosting, Callable[[], None]]":
     from odradek.control.cli import hosting_of
 
     return hosting_of(control, token, None, log, prepared)
 
 
 def _check_told(advertised_host: str | None, cluster_id: str | None) -> None:
-    """What goes to clients as it is given, and what some of them could not use."""
+    """Check values that clients receive unchanged, for texts that clients could not use."""
     if advertised_host is not None:
         from odradek.config.addresses import check_told_host  # few starts say one
 
@@ -325,8 +336,8 @@ def _overrides(settings: list[str]) -> dict[str, str]:
     return overrides
 
 
-def _plan(path: Path | None, story: str | None) -> Plan | None:
-    """The plan of --faults or --story, if there is one."""
+def _plan(path: Path | None, story: str | None) -> "Plan | None":
+    """The plan of --faults or --story, if one is given."""
     if path is None and story is None:
         return None
     from odradek.cli.extras import need
@@ -343,7 +354,7 @@ def _plan(path: Path | None, story: str | None) -> Plan | None:
         raise UsageError(str(error)) from None
 
 
-def _arm(rules: list[Rule], cluster: RunningCluster) -> None:
+def _arm(rules: "list[Rule]", cluster: "RunningCluster") -> None:
     from odradek.control.steps import add_rules
     from odradek.faults.model import RuleError
 
@@ -353,7 +364,7 @@ def _arm(rules: list[Rule], cluster: RunningCluster) -> None:
         raise UsageError(f"{error.field}: {error}") from None
 
 
-def _topic(text: str) -> StartTopic:
+def _topic(text: str) -> "StartTopic":
     from odradek.metadata.controller_role import StartTopic
 
     try:

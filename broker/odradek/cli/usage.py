@@ -1,20 +1,20 @@
-"""What whoever starts the product is told: that it serves, or why it cannot."""
+"""Messages for the person at the terminal: the ready lines, and the reason when a command fails."""
 
 __all__ = ["HOST_VARIABLE", "METRICS_READY", "READY", "Unmet", "UsageError"]
 
 READY = "odradek ready bootstrap="
-"""The start of the first line on standard output; `HOST:PORT` of every broker follows, separated by commas."""
+"""The beginning of the first line on standard output; `HOST:PORT` of every broker follows, separated by commas."""
 METRICS_READY = "odradek metrics ready url="
-"""The start of a later line, with `--metrics-port`; the URL of the page follows."""
+"""The beginning of a later line, with `--metrics-port`; the URL of the metrics follows."""
 
 
 HOST_VARIABLE = "ODRADEK_HOST"
-"""Where brokers and hubs listen that are told no host: an image says it once, for whatever command it is given."""
+"""The environment variable with the default host of listeners: an image sets it once for all commands."""
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done; the text is one clear sentence, and the command ends with exit code 2."""
+    """The command cannot do what the user wants; the text is one clear sentence, and the exit code is 2."""
 
 
 class Unmet(UsageError):
-    """Rules have not seen what they expect; the command ends with exit code 3."""
+    """Rules did not see the requests that they expect; the exit code is 3."""

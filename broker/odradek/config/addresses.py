@@ -12,16 +12,16 @@ __all__ = ["EVERYWHERE", "address_of", "bracketed", "check_told_host", "parse_ov
 LOCAL = ("127.0.0.1", "::1")
 NOWHERE = ("0.0.0.0", "::")
 EVERYWHERE = ("", *NOWHERE)
-"""What a listener on all addresses of the machine has for a host."""
+"""Host names of a listener that is bound to all addresses of the machine."""
 HOST_MAX = 255
 """Characters of a host name (RFC 1035, section 3.1: a name has 255 octets at most); no resolver takes more."""
 NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def check_told_host(host: str) -> None:
-    """See that clients can be told this host: a name, or an address without a port and without brackets.
+    """Check a host that clients will receive: a name, or an address without a port and without brackets.
 
-    Raises ValueError, one sentence, for what they could not connect to.
+    Raises ValueError with one sentence for a host to which they could not connect.
     """
     if len(host) > HOST_MAX:
         raise ValueError(f"No client can connect to a host of {len(host)} characters: a name has {HOST_MAX} at most.")
@@ -39,22 +39,22 @@ def _is_ipv6(host: str) -> bool:
 
 
 def url_of(host: str, port: int) -> str:
-    """Where a client on this machine finds what listens on this host over HTTP."""
+    """The address of an HTTP server on this machine, for a client on the same machine."""
     return f"http://{bracketed(reachable(host))}:{port}"
 
 
 def reachable(host: str) -> str:
-    """What a client on this machine connects to where a listener is bound to this host."""
+    """The host to which a client on this machine connects, for a listener bound to this host."""
     return "localhost" if host in EVERYWHERE else host
 
 
 def bracketed(host: str) -> str:
-    """A host as it stands before a port: an address of IPv6 has brackets."""
+    """A host as written in front of a port: an IPv6 address gets brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 def address_of(host: str) -> str:
-    """An address as it is written always; what is none stays as it is."""
+    """The one canonical spelling of an address; a text that is not an address is unchanged."""
     try:
         return str(ip_address(host))
     except ValueError:
@@ -62,9 +62,9 @@ def address_of(host: str) -> str:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """`ADDRESS:NUMBER,…` as numbers by address, written as addresses always are; `localhost` is one, too.
+    """Numbers by address from `ADDRESS:NUMBER,…`, with canonical addresses; `localhost` is allowed too.
 
-    Other names are nobody's: they are not looked up. Raises `BadValue`.
+    Other names are not looked up, so they match no client. Raises `BadValue`.
     """
     found: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):

@@ -1,6 +1,6 @@
-"""What a broker of Kafka 4.4 says of the keys that change nothing here: their types and defaults.
+"""Types and defaults of keys that have no effect here, as a broker of Kafka 4.4 describes them.
 
-Recorded from its DescribeConfigs; a test holds them to the recording.
+Recorded from its DescribeConfigs; a test compares them with the recording.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["INERT_DEFAULTS", "InertDefault"]
 
 
 class InertDefault(Struct, frozen=True):
-    """Of one key; without a default the value is None."""
+    """Type and default of one key; without a default the value is None."""
 
     kind: Kind
     default: str | None
@@ -65,8 +65,6 @@ delegation.token.max.lifetime.ms long = 604800000
 delegation.token.secret.key password
 delete.records.purgatory.purge.interval.requests int = 1
 early.start.listeners list
-errors.deadletterqueue.auto.create.topics.enable boolean = false
-errors.deadletterqueue.topic.name.prefix string = dlq.
 fetch.purgatory.purge.interval.requests int = 1000
 follower.fetch.last.tiered.offset.enable boolean = false
 group.coordinator.append.linger.ms int = -1
@@ -93,12 +91,6 @@ log.dirs list
 log.flush.offset.checkpoint.interval.ms int = 60000
 log.flush.start.offset.checkpoint.interval.ms int = 60000
 metadata.log.dir string
-metadata.log.max.record.bytes.between.snapshots long = 20971520
-metadata.log.max.snapshot.interval.ms long = 3600000
-metadata.log.segment.bytes int = 1073741824
-metadata.log.segment.ms long = 604800000
-metadata.max.retention.bytes long = 104857600
-metadata.max.retention.ms long = 604800000
 metric.reporters list = org.apache.kafka.common.metrics.JmxReporter
 metrics.num.samples int = 2
 metrics.recording.level string = INFO

@@ -1,6 +1,6 @@
-"""What a config key is: its kind, its permitted values, and how it may change.
+"""Configuration keys: type, permitted values, and whether they may change while the broker runs.
 
-Kinds, ranges and update modes are those of Kafka's `KafkaConfig`, `LogConfig` and `DynamicBrokerConfig`.
+Types, ranges and update modes are those of Kafka's `KafkaConfig`, `LogConfig` and `DynamicBrokerConfig`.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ __all__ = [
 
 Value = bool | int | float | str | tuple[str, ...] | None
 Check = Callable[[Value], "str | None"]
-"""Why a parsed value is not permitted, or None."""
+"""Checks a parsed value: the reason why it is not permitted, or None."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 NODE_ID_BITS = 31
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
-"""What Java's `Double.parseDouble` takes, but for hexadecimal."""
+"""The texts that Java's `Double.parseDouble` accepts, except hexadecimal ones."""
 _THROTTLED = re.compile(r"[0-9]+:[0-9]+")
 
 
 class BadValue(ValueError):
-    """A value that its key does not permit; the text is Kafka's ConfigException message."""
+    """A value that its key does not permit; the text is that of Kafka's ConfigException."""
 
 
 class Kind(IntEnum):
-    """Types of values, numbered as DescribeConfigs names them."""
+    """Types of values, numbered as in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -74,14 +74,14 @@ class Kind(IntEnum):
 
 
 class Scope(Enum):
-    """Whether a broker key can change while the broker runs, and for whom (KIP-226)."""
+    """Whether a broker key can change while the broker runs (KIP-226): not at all, or for the whole cluster."""
 
     READ_ONLY = "read-only"
     CLUSTER_WIDE = "cluster-wide"
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, numbered as DescribeConfigs names it; a lower number wins."""
+    """Where a value comes from, numbered as in DescribeConfigs; a lower number takes precedence."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -95,15 +95,15 @@ class ConfigSource(IntEnum):
 
 
 class Rule(Struct, frozen=True):
-    """The part of a key that is written beside its field: everything but name and default."""
+    """All of a key that its field does not say: everything but name and default."""
 
     kind: Kind
     check: Check | None = None
     words: tuple[str, ...] = ()
-    """What a text, or each word of a list, must be one of; empty: anything."""
+    """The permitted words of a text, or of each item in a list; empty: any text."""
     scope: Scope = Scope.READ_ONLY
     synonyms: Mapping[str, int] = {}
-    """Of a topic key: the broker keys that give its default, best first, and what their value is multiplied by."""
+    """For a topic key: the broker keys that give its default, in order of precedence, each with a factor."""
 
 
 class Key(Struct, frozen=True):
@@ -114,8 +114,12 @@ class Key(Struct, frozen=True):
     default: Value
     rule: Rule
 
+    def of(self, table: Struct) -> Value:
+        """Its value in a table."""
+        return value_of(table, self.attribute)
+
     def parse(self, text: str) -> Value:
-        """The value of a text; raises `BadValue` as Kafka's `ConfigDef.parseType` and the key's validator do."""
+        """Parse a value; raises `BadValue` as Kafka's `ConfigDef.parseType` and the validator of the key do."""
         value = parse_value(self.name, self.rule.kind, text.strip())
         words = self.rule.words
         for word in (value if isinstance(value, tuple) else (value,)) if words else ():
@@ -132,13 +136,19 @@ class Key(Struct, frozen=True):
         return BadValue(f"Invalid value {text_of(value)} for configuration {self.name}: {complaint}")
 
 
+def value_of(table: Struct, attribute: str) -> Value:
+    """The value of a key in a table of keys, whose fields are named as the keys are."""
+    value: Value = getattr(table, attribute)
+    return value
+
+
 def name_of(attribute: str) -> str:
-    """Kafka's name of an attribute; no name of Kafka's has an underscore."""
+    """Kafka's name for an attribute. Kafka's names contain no underscore."""
     return attribute.replace("_", ".")
 
 
 def keys_of(table: type[Struct]) -> Iterator[Key]:
-    """The keys of a table: its fields that have a rule."""
+    """The keys of a configuration class: its fields with a `Rule`."""
     defaults = dict(zip(table.__struct_fields__, table.__struct_defaults__, strict=True))
     for attribute, hint in get_type_hints(table, include_extras=True).items():
         for rule in getattr(hint, "__metadata__", ()):
@@ -147,7 +157,7 @@ def keys_of(table: type[Struct]) -> Iterator[Key]:
 
 
 def text_of(value: Value) -> str | None:
-    """How DescribeConfigs shows a value."""
+    """A value as DescribeConfigs shows it."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -178,7 +188,6 @@ def double(low: float, high: float, scope: Scope = Scope.READ_ONLY, **synonyms: 
 
 
 def boolean(scope: Scope = Scope.READ_ONLY, **synonyms: int) -> Rule:
-    """True or false."""
     return Rule(Kind.BOOLEAN, scope=scope, synonyms=synonyms)
 
 
@@ -204,7 +213,7 @@ def choices_any_case(*names: str) -> Rule:
 
 
 def unlimited_or_positive(kind: Kind, scope: Scope = Scope.READ_ONLY) -> Rule:
-    """A time that retention may last: -1 for ever, but not 0."""
+    """A retention time: at least 1, or -1 for no limit."""
 
     def check(value: Value) -> str | None:
         return "Value must be -1 (unlimited) or at least 1" if value == 0 else None
@@ -213,7 +222,7 @@ def unlimited_or_positive(kind: Kind, scope: Scope = Scope.READ_ONLY) -> Rule:
 
 
 def listing(*words: str, scope: Scope = Scope.READ_ONLY, **synonyms: int) -> Rule:
-    """A list of words; if some are given, of these only."""
+    """A list of words; if `words` are given, only these are permitted."""
     return Rule(Kind.LIST, words=words, scope=scope, synonyms=synonyms)
 
 
@@ -255,9 +264,9 @@ def _between(low: float | None, high: float | None) -> Check | None:
 
 
 def whole_number(text: str, bits: int) -> int | None:
-    """A signed number of so many bits and a sign, as Java's `Integer.valueOf` takes it; None for anything else."""
+    """A signed integer of this size, parsed like Java's `Integer.valueOf`; None for any other text."""
     try:
-        # Python refuses to read more than 4,300 digits at all; zeros in front count.
+        # Python refuses numbers of more than 4,300 digits, leading zeros included.
         number = int(text) if _INTEGER.fullmatch(text) else None
     except ValueError:
         return None
@@ -269,7 +278,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def parse_value(name: str, kind: Kind, text: str) -> Value:
-    """The value that a text has as one of a kind; raises `BadValue`, which names the key."""
+    """Parse a text as this type; raises `BadValue`, which names the key."""
     bits = _BITS.get(kind)
     if bits is not None:
         number = whole_number(text, bits)

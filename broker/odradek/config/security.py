@@ -1,18 +1,19 @@
 """The keys of listeners, TLS, SASL and the authorizer, with Kafka's names and defaults.
 
-`SecurityConfig` is what holds for one listener: a key may be given for all, as `listener.name.NAME.KEY` for one
-listener, or as `listener.name.NAME.MECHANISM.KEY` for one mechanism of one listener; the closest wins (KIP-103, 226).
-Names of listeners and mechanisms stand in such keys in lower case.
+`SecurityConfig` holds the values for one listener. A key may be set for all listeners, as `listener.name.NAME.KEY` for
+one listener, or as `listener.name.NAME.MECHANISM.KEY` for one mechanism of one listener; the most specific one takes
+precedence (KIP-103, 226). Names of listeners and mechanisms are in lower case in such keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from odradek.config.keys import Key, Kind, Rule, boolean, choices, integer, keys_of, listing, long, string
+from odradek.config.keys import Key, Kind, Rule, Value, boolean, choices, integer, keys_of, listing, long, string
 
 __all__ = ["KEYS", "LISTENER_PREFIX", "PER_MECHANISM", "RECONFIGURABLE", "SecurityConfig", "is_listener_key", "key_of"]
 
@@ -27,19 +28,19 @@ PER_MECHANISM = frozenset(
         )
     }
 )  # fmt: skip
-"""Keys that may be given for one mechanism of a listener."""
+"""Keys that may be set for one mechanism of a listener."""
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PROTOCOLS = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 _TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 def password() -> Rule:
-    """A text that is never shown."""
+    """A text that DescribeConfigs never shows."""
     return Rule(Kind.PASSWORD)
 
 
 class SecurityConfig(Struct, frozen=True, kw_only=True):
-    """How clients get in; everything a broker is told about it by its configuration."""
+    """The values for one listener: how clients connect and log in."""
 
     # listeners
     listeners: Annotated[tuple[str, ...], listing()] = ()
@@ -75,7 +76,7 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
     connections_max_reauth_ms: Annotated[int, long()] = 0
     connection_failed_authentication_delay_ms: Annotated[int, integer(0)] = 100
     odradek_sasl_users: Annotated[str | None, password()] = None
-    """`NAME:PASSWORD,NAME:PASSWORD`: who can log in with PLAIN and SCRAM from the start."""
+    """`NAME:PASSWORD,NAME:PASSWORD`: users that can log in with PLAIN and SCRAM from the first start on."""
 
     # signed tokens (KIP-768)
     sasl_oauthbearer_jwks_endpoint_url: Annotated[str | None, string()] = None
@@ -86,7 +87,7 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
     sasl_oauthbearer_sub_claim_name: Annotated[str, string()] = "sub"
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, integer()] = 30
     odradek_sasl_oauthbearer_jwks: Annotated[str | None, string()] = None
-    """The keys themselves, where they are in no file: a JSON Web Key Set (RFC 7517)."""
+    """A JSON Web Key Set (RFC 7517) itself, in place of a file with one."""
 
     # delegation tokens
     delegation_token_secret_key: Annotated[str | None, password()] = None
@@ -101,7 +102,7 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, texts: Mapping[str, str], *, listener: str = "", mechanism: str = "") -> Self:
-        """What holds for a listener, or for one mechanism of it, where these are the texts of a configuration.
+        """The values for a listener, or for one mechanism of it, from the texts of a configuration.
 
         Raises `BadValue` for a text that its key does not permit.
         """
@@ -110,13 +111,13 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
             prefixes.append(f"{LISTENER_PREFIX}{listener.lower()}.")
             if mechanism:
                 prefixes.append(f"{prefixes[-1]}{mechanism.lower()}.")
-        values: dict[str, Any] = {}
+        values: dict[str, Value] = {}
         for prefix in prefixes:
             for name, key in KEYS.items():
                 text = texts.get(prefix + name)
                 if text is not None:
                     values[key.attribute] = key.parse(text)
-        return cls(**values)
+        return replace(cls(), **values)
 
 
 RECONFIGURABLE = frozenset(
@@ -126,16 +127,16 @@ RECONFIGURABLE = frozenset(
         "key.password", "truststore.type", "truststore.location", "truststore.password", "truststore.certificates",
     )
 )  # fmt: skip
-"""Of a listener that is open, these may become others: its key, its certificates and whom it trusts (KIP-226)."""
+"""Keys of one listener that may change while it is open: private key, certificates, authorities (KIP-226)."""
 
 
 def is_listener_key(name: str) -> bool:
-    """Whether it is a key of one listener that means something here."""
+    """Whether this is a key of one listener, and has an effect here."""
     return name.startswith(LISTENER_PREFIX) and key_of(name) is not None
 
 
 def key_of(name: str) -> Key | None:
-    """The key behind a name with or without the prefix of a listener and a mechanism; None where there is none."""
+    """The key without the prefix of a listener and a mechanism; None if there is no such key."""
     if not name.startswith(LISTENER_PREFIX):
         return KEYS.get(name)
     _, _, bare = name.removeprefix(LISTENER_PREFIX).partition(".")
@@ -146,4 +147,4 @@ def key_of(name: str) -> Key | None:
 
 
 KEYS: Mapping[str, Key] = {key.name: key for key in keys_of(SecurityConfig)}
-"""The keys, by Kafka's name."""
+"""The keys of `SecurityConfig`, by Kafka's name."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from odradek.config.keys import Kind, Rule, Scope, Value, integer, short
+from odradek.config.keys import Kind, Rule, Scope, Value, boolean, integer, short, string
 
 __all__ = ["BY_DURATION", "ShareConfig", "duration_ms", "offset_reset"]
 
@@ -23,7 +23,7 @@ _LONG_DIGITS = 19
 
 
 def duration_ms(text: str) -> int | None:
-    """A time as ISO 8601 spells it, `PT1H30M`; None where it is none, or has more seconds than a long holds."""
+    """A duration in ISO 8601, such as `PT1H30M`, in ms; None for any other text or a longer one than Java has."""
     found = _DURATION.fullmatch(text)
     if found is None:
         return None
@@ -35,7 +35,7 @@ def duration_ms(text: str) -> int | None:
 
 
 def offset_reset() -> Rule:
-    """Where a share group begins with a partition: at an end, or so long ago (KIP-1106)."""
+    """The offset at which a share group begins in a partition: an end of the log, or an age (KIP-1106)."""
 
     def check(value: Value) -> str | None:
         assert isinstance(value, str), "the key is a text"
@@ -52,7 +52,7 @@ def offset_reset() -> Rule:
 
 
 class ShareConfig(Struct, frozen=True, kw_only=True):
-    """A part of the configuration of a broker; times in ms."""
+    """The share group keys in the configuration of a broker; times in ms."""
 
     group_share_max_size: Annotated[int, integer(1, 1000)] = 200
     group_share_heartbeat_interval_ms: Annotated[int, integer(1)] = 5000
@@ -73,6 +73,8 @@ class ShareConfig(Struct, frozen=True, kw_only=True):
     group_share_partition_max_record_locks: Annotated[int, integer(100)] = 2000
     group_share_min_partition_max_record_locks: Annotated[int, integer(100, 2000)] = 100
     group_share_max_partition_max_record_locks: Annotated[int, integer(2000, 20_000)] = 4000
+    errors_deadletterqueue_auto_create_topics_enable: Annotated[bool, boolean(CLUSTER)] = False
+    errors_deadletterqueue_topic_name_prefix: Annotated[str, string(CLUSTER)] = "dlq."
     group_share_max_share_sessions: Annotated[int, integer(1)] = 2000
     share_coordinator_state_topic_num_partitions: Annotated[int, integer(1)] = 50
     share_coordinator_state_topic_replication_factor: Annotated[int, short(1)] = 3

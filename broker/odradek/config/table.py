@@ -1,15 +1,15 @@
-"""The configuration: one frozen `Config` for a broker, one `TopicConfig` for a topic, with Kafka's names and defaults.
+"""The configuration: `Config` of a broker and `TopicConfig` of a topic, with Kafka's names and defaults.
 
-An attribute is Kafka's key in snake case (`config.message_max_bytes`) and its line holds all there is to say about it.
-Keys that are ours alone begin with `odradek.`.
-Precedence is Kafka's (KIP-226): topic override, dynamic value of the broker, dynamic default of the cluster, static
-value, default.
+An attribute is Kafka's key in snake case (`config.message_max_bytes`); its line has type, default and range. Keys of
+Odradek begin with `odradek.`. The order of precedence is Kafka's (KIP-226): value of the topic, dynamic value of the
+broker, dynamic default of the cluster, static value, default.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.config.addresses import parse_overrides
 from odradek.config.keys import (
@@ -34,12 +34,14 @@ from odradek.config.keys import (
     string,
     throttled_replicas,
     unlimited_or_positive,
+    value_of,
 )
 from odradek.config.security import KEYS as SECURITY_KEYS
 from odradek.config.security import LISTENER_PREFIX, SecurityConfig, is_listener_key, key_of
 from odradek.config.share import ShareConfig
 from odradek.config.without_effect import INERT_KEYS, NOMINAL_KEYS
-from odradek.releases import FEATURES, RELEASES, WIDEST, Release, release_of
+from odradek.releases.release import Release
+from odradek.releases.table import FEATURES, RELEASES, WIDEST, release_of
 
 __all__ = ["BROKER_KEYS", "TOPIC_KEYS", "Config", "ConfigError", "ConfigSource", "TopicConfig", "inherited"]
 
@@ -50,26 +52,26 @@ _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 _AS_KAFKA = "odradek.as.kafka"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""Consumers are sent to a replica of their rack (KIP-392)."""
+"""The class of Kafka's selector that directs consumers to a replica in their rack (KIP-392)."""
 _RACK = "broker.rack"
 _LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 _REPLICATION_FACTOR = "default.replication.factor"
 _REPLICAS = 3
-"""As many as most clusters in production have."""
+"""The assumed number of replicas in production clusters, for defaults here."""
 _DECOMPRESSED_MAX = 2_147_483_639
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; the text is one clear sentence for whoever wrote it."""
+    """A configuration that cannot be used; the text is one clear sentence for its author."""
 
 
 class Config(ShareConfig, frozen=True, kw_only=True):
     """The configuration of one broker."""
 
     layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = ()
-    """The texts this was made of, the best source first."""
+    """The texts from which the configuration was made, in order of precedence."""
     release: Release = WIDEST
-    """The release of Kafka, or the dialect, to be: what has no key."""
+    """The release of Kafka, or the dialect; it is not a key."""
 
     # connections and requests
     socket_request_max_bytes: Annotated[int, integer(1)] = 104_857_600
@@ -156,12 +158,11 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     offsets_topic_segment_bytes: Annotated[int, integer(1)] = 104_857_600
     offsets_topic_compression_codec: Annotated[int, integer(0, 4)] = 0
 
-    # groups
-    # Kafka also has "streams" and "share" here; what is not served is not named.
+    # groups Kafka's list also has "streams" and "share"; it names only protocols that are served.
     group_coordinator_rebalance_protocols: Annotated[
         tuple[str, ...], listing("consumer", "classic", "share", "streams")
     ] = ("classic", "consumer", "streams")
-    # Kafka waits 3000 ms for more members of a new group; a test does not want to.
+    # Kafka waits 3000 ms for more members of a new group; tests should not wait that long.
     group_initial_rebalance_delay_ms: Annotated[int, integer(0)] = 0
     group_min_session_timeout_ms: Annotated[int, integer()] = 6000
     group_max_session_timeout_ms: Annotated[int, integer()] = 1_800_000
@@ -192,7 +193,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     group_streams_assignment_interval_ms: Annotated[int, integer(0, scope=CLUSTER)] = 1000
     group_streams_min_assignment_interval_ms: Annotated[int, integer(0)] = 0
     group_streams_max_assignment_interval_ms: Annotated[int, integer(0)] = 15_000
-    # Kafka waits 3000 ms for more members of a new group; a test does not want to.
+    # Kafka waits 3000 ms for more members of a new group; tests should not wait that long.
     group_streams_initial_rebalance_delay_ms: Annotated[int, integer(0)] = 0
     group_streams_num_standby_replicas: Annotated[int, integer(0)] = 0
     group_streams_max_standby_replicas: Annotated[int, integer(0)] = 2
@@ -221,26 +222,34 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     broker_session_timeout_ms: Annotated[int, integer()] = 9000
     broker_heartbeat_interval_ms: Annotated[int, integer()] = 2000
     metadata_max_idle_interval_ms: Annotated[int, integer(0)] = 500
+    metadata_log_segment_bytes: Annotated[int, integer(8_388_608)] = 1_073_741_824
+    metadata_log_segment_ms: Annotated[int, long()] = 604_800_000
+    metadata_max_retention_bytes: Annotated[int, long()] = 104_857_600
+    metadata_max_retention_ms: Annotated[int, long()] = 604_800_000
+    metadata_log_max_record_bytes_between_snapshots: Annotated[int, long(1)] = 20_971_520
+    metadata_log_max_snapshot_interval_ms: Annotated[int, long(0)] = HOUR_MS
 
     # our own
     odradek_as_kafka: Annotated[str | None, choices(*RELEASES)] = None
-    """The release of Kafka to be; none: the newest, which then takes the requests of old clients too."""
+    """The release of Kafka. Without one it is the newest, and requests of older clients are served too."""
     odradek_log_memory_bytes_max: Annotated[int, long(1_048_576)] = 2 * 1024**3
-    """Memory for all logs of the process; the oldest segments go first when it is reached."""
+    """Memory for all logs of the process; when it is full, the oldest segments are dropped first."""
     odradek_internal_topics_at_start: Annotated[bool, boolean()] = True
-    """Have the coordinators' topics from the start, as in a used cluster; else the first who asks has to wait."""
+    """Create the coordinators' topics at the start, as in a used cluster; else the first request waits for them."""
     odradek_auto_created_topics_at_once: Annotated[bool, boolean()] = True
-    """Answer a Metadata that creates topics with them; else, as Kafka does, with UNKNOWN_TOPIC_OR_PARTITION."""
+    """Create a missing topic before Metadata is answered; Kafka first answers UNKNOWN_TOPIC_OR_PARTITION."""
+    odradek_fetch_yields: Annotated[bool, boolean()] = True
+    """Whether a Fetch that waits is answered as soon as its connection has another request for the broker."""
     odradek_strict_replication: Annotated[bool, boolean()] = False
     """Refuse a replication factor above the number of brokers, as Kafka does."""
     odradek_replica_lag_ms: Annotated[int, long(-1, scope=CLUSTER)] = 0
-    """How long the replicas of a broker take to acknowledge what their leaders append; -1: for ever."""
+    """The time after which the followers on a broker acknowledge records of their leaders, in ms; -1: never."""
     odradek_telemetry: Annotated[bool, boolean()] = False
-    """Take the metrics that clients push (KIP-714); Kafka tells of it, and takes them, only where a plug-in does."""
+    """Accept the metrics that clients push (KIP-714); a broker of Kafka does so only with a plug-in."""
     odradek_metadata_version: Annotated[int, integer(7, 34)] = 33
-    """Feature levels of a new cluster, as `kafka-storage format --feature` gives them; 0 leaves a feature out.
+    """Feature levels of a new cluster, as set by `kafka-storage format --feature`; 0 leaves a feature out.
 
-    The defaults are those of the newest release; another one has its own.
+    The defaults are those of the newest release; each release has its own.
     """
     odradek_transaction_version: Annotated[int, integer(0, 2)] = 2
     odradek_group_version: Annotated[int, integer(0, 1)] = 1
@@ -249,11 +258,11 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     odradek_streams_version: Annotated[int, integer(0, 1)] = 1
     odradek_share_version: Annotated[int, integer(0, 2)] = 2
     odradek_metadata_batch_records_max: Annotated[int, integer(1)] = 10_000
-    """Records of one operation beyond which it becomes a metadata transaction (Kafka's maxRecordsPerBatch)."""
+    """An operation with more records than this is written as a metadata transaction (Kafka's maxRecordsPerBatch)."""
 
     @classmethod
     def parse(cls, overrides: Mapping[str, str], dialect: Release | None = None) -> Self:
-        """The configuration of these static values; raises `ConfigError` for an unknown key or a bad value."""
+        """The configuration with these static values; raises `ConfigError` for an unknown key or a bad value."""
         if dialect is not None and _AS_KAFKA in overrides:
             raise ConfigError(f"A broker is a release of Kafka or a dialect; {dialect.name} is over {dialect.base}.")
         for name in overrides:
@@ -271,13 +280,13 @@ class Config(ShareConfig, frozen=True, kw_only=True):
             raise ConfigError(f"{error}.") from None
 
     def dynamic(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
-        """The same static values under dynamic ones, which the controller has validated before."""
+        """The same static values with dynamic ones above them, which the controller has already validated."""
         static = tuple(layer for layer in self.layers if layer[0] is ConfigSource.STATIC_BROKER)
         above = ((ConfigSource.DYNAMIC_BROKER, dict(broker)), (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(cluster)))
         return self._of(tuple(layer for layer in above if layer[1]) + static, self.release)
 
     def with_static(self, more: Mapping[str, str]) -> Self:
-        """The same with more static values, which win over what was given."""
+        """The same with more static values, which replace those that were set."""
         layers = [
             (source, {**texts, **more}) if source is ConfigSource.STATIC_BROKER else (source, texts)
             for source, texts in self.layers
@@ -285,9 +294,9 @@ class Config(ShareConfig, frozen=True, kw_only=True):
         return self._of(tuple(layers), self.release)
 
     def for_brokers(self, brokers: int) -> Self:
-        """The same for a cluster of so many: topics have up to three replicas, unless a number was given.
+        """The same for a cluster of this size: topics have up to three replicas unless a number is set.
 
-        Kafka's default of one would let a topic end with the broker that leads it, which no test wants.
+        With Kafka's default of one, stopping a broker would make its topics unavailable, which tests do not expect.
         """
         given = any(_REPLICATION_FACTOR in texts for _, texts in self.layers)
         if brokers == 1 or given:
@@ -296,7 +305,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
         return self._of((*self.layers, static), self.release)
 
     def in_rack(self, rack: str | None) -> Self:
-        """The same for one broker, where `broker.rack` has the racks of all of them."""
+        """The same for one broker, if `broker.rack` has the racks of all brokers."""
         if self.broker_rack == rack or self.broker_rack is None:
             return self
         layers = [
@@ -307,28 +316,28 @@ class Config(ShareConfig, frozen=True, kw_only=True):
 
     @property
     def limits_connections(self) -> bool:
-        """Whether connections have to be counted."""
+        """Whether any limit applies to connections."""
         limits = self.max_connections, self.max_connections_per_ip, self.max_connection_creation_rate
         return bool(self.max_connections_per_ip_overrides) or limits != (INT_MAX, INT_MAX, INT_MAX)
 
     @property
     def verifies_records(self) -> bool:
-        """Whether a client's records wait for their coordinator (KIP-890, part 1)."""
+        """Whether the first transactional write to a partition is verified with the coordinator (KIP-890, part 1)."""
         return self.transaction_partition_verification_enable and self.release.verification.records
 
     @property
     def verifies_offsets(self) -> bool:
-        """The same for the offsets of a transaction."""
+        """Whether offset commits of a transaction are verified with the coordinator."""
         return self.transaction_partition_verification_enable and self.release.verification.offsets
 
     @property
     def without_effect(self) -> list[str]:
-        """The keys that were set and change nothing here."""
+        """The keys that are set and have no effect here."""
         names = {name for _, texts in self.layers for name in texts}
         return sorted(names & (INERT_KEYS | NOMINAL_KEYS) - SECURITY_KEYS.keys())
 
     def security(self, listener: str = "", mechanism: str = "") -> SecurityConfig:
-        """How clients get in, by a listener and a mechanism of it, where they are named."""
+        """The security settings for a listener and one of its mechanisms, if they are named."""
         texts: dict[str, str] = {}
         for _, layer in reversed(self.layers):
             texts |= layer
@@ -336,12 +345,13 @@ class Config(ShareConfig, frozen=True, kw_only=True):
 
     @classmethod
     def _of(cls, layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...], release: Release | None) -> Self:
-        values: dict[str, Any] = {}
+        values: dict[str, Value] = {}
         for _, texts in reversed(layers):
             for name, text in texts.items():
                 if key := BROKER_KEYS.get(name):
                     values[key.attribute] = key.parse(text)
-        release = release or release_of(values.get("odradek_as_kafka"))
+        as_kafka = values.get("odradek_as_kafka")
+        release = release or release_of(as_kafka if isinstance(as_kafka, str) else None)
         if values.get("unstable_feature_versions_enable"):
             release = release.with_unstable_features()
         for name, text in release.defaults.items():
@@ -349,10 +359,11 @@ class Config(ShareConfig, frozen=True, kw_only=True):
         for feature in FEATURES:
             attribute = f"odradek_{feature.replace('.', '_')}"
             level = values.setdefault(attribute, release.levels.get(feature, 0))
+            assert isinstance(level, int), f"{attribute} is a number"
             low, high = release.features.get(feature, (0, 0))
             if not low <= level <= high:
                 raise BadValue(_lacks(release, feature, level))
-        return cls(layers=layers, release=release, **values)
+        return replace(cls(layers=layers, release=release), **values)
 
 
 class TopicConfig(Struct, frozen=True, kw_only=True):
@@ -418,14 +429,14 @@ class TopicConfig(Struct, frozen=True, kw_only=True):
     @classmethod
     def resolve(cls, overrides: Mapping[str, str], config: Config) -> Self:
         """The settings of a topic with these overrides, which the controller has validated before."""
-        values: dict[str, Any] = {}
+        values: dict[str, Value] = {}
         for name, key in TOPIC_KEYS.items():
             text = overrides.get(name)
             values[key.attribute] = inherited(key, config) if text is None else key.parse(text)
         if values["internal_segment_bytes"] is not None:
             # Kafka's way to have segments below the public minimum; `segment_bytes` is what a log obeys.
             values["segment_bytes"] = values["internal_segment_bytes"]
-        return cls(**values)
+        return replace(cls(), **values)
 
 
 def _lacks(release: Release, feature: str, level: int) -> str:
@@ -438,14 +449,14 @@ def _lacks(release: Release, feature: str, level: int) -> str:
 def inherited(key: Key, config: Config) -> Value:
     """The value of a topic key that has no override."""
     for attribute, factor in key.rule.synonyms.items():
-        value = getattr(config, attribute)
+        value = value_of(config, attribute)
         if value is not None:
-            return max(value * factor, -1) if factor > 1 else value  # type: ignore[no-any-return]
+            return max(value * factor, -1) if factor > 1 and isinstance(value, int) else value
     return key.default
 
 
 def _unknown(name: str) -> str:
-    from difflib import get_close_matches  # a start that goes well does not need it
+    from difflib import get_close_matches  # only a failed start needs it
 
     close = get_close_matches(name, sorted(_TAKEN), n=1)
     hint = f"; did you mean {close[0]}" if close else ""
@@ -457,4 +468,4 @@ BROKER_KEYS: Mapping[str, Key] = {key.name: key for key in keys_of(Config)}
 TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in keys_of(TopicConfig)}
 """The topic keys, by Kafka's name."""
 _TAKEN = BROKER_KEYS.keys() | INERT_KEYS | SECURITY_KEYS.keys()
-"""Every key that a configuration may have, but for those of single listeners."""
+"""Every key that a configuration may have, except those of single listeners."""

@@ -1,4 +1,4 @@
-"""What each config key is for, in a sentence: the documentation of DescribeConfigs (KIP-569)."""
+"""A sentence about each key: the documentation in DescribeConfigs (KIP-569)."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ WITHOUT_EFFECT = "Taken because Kafka has the key; it changes nothing here."
 
 
 def _table(text: str) -> dict[str, str]:
-    """A line for each key: its name, two spaces or more, its sentence."""
+    """One line for each key: its name, at least two spaces, its sentence."""
     lines = (line.partition("  ") for line in text.strip().splitlines())
     return {name: sentence.strip() for name, _, sentence in lines}
 
@@ -24,10 +24,10 @@ compression.gzip.level  How hard gzip tries; it has no effect here.
 compression.lz4.level  How hard lz4 tries; it has no effect here.
 compression.zstd.level  How hard zstd tries; it has no effect here.
 delete.retention.ms  How long tombstones and transaction markers outlive their compaction, for readers that are behind.
-errors.deadletterqueue.group.enable  Whether share groups may use the topic for records that they give up; there are none here.
-file.delete.delay.ms  How long deleted files stay on disk; there are no files here.
-flush.messages  After how many records a log is forced to disk; there is no disk here.
-flush.ms  After what time a log is forced to disk; there is no disk here.
+errors.deadletterqueue.group.enable  Whether the topic may be the dead letter queue of share groups.
+file.delete.delay.ms  How long deleted files stay on disk, in a data directory.
+flush.messages  After how many records a log is forced to disk, where there is a data directory.
+flush.ms  After what time a log is forced to disk, where there is a data directory and log.flush.scheduler.interval.ms.
 follower.replication.throttled.replicas  The followers whose replication is slowed down; nothing is replicated here.
 index.interval.bytes  How many bytes lie between two entries of an index; there are no index files here.
 internal.segment.bytes  The size of a segment, where a test wants it below the least that segment.bytes may be.
@@ -52,7 +52,7 @@ remote.storage.enable  Whether the topic is tiered; there is no tiered storage h
 retention.bytes  Oldest segments go while a partition has more than this without them; -1 keeps all.
 retention.ms  Segments go when their youngest record is older than this; -1 keeps all.
 segment.bytes  The size at which a segment is closed and the next begins; only closed ones are compacted.
-segment.index.bytes  The size of a segment's index; there are no index files here.
+segment.index.bytes  The size of a segment's index; no segment ends for it here.
 segment.jitter.ms  By how much segments are closed early at random; it has no effect here.
 segment.ms  The age at which a segment is closed, full or not.
 unclean.leader.election.enable  Whether a replica out of sync may lead where no other is there; what it lacks is lost.
@@ -151,6 +151,8 @@ group.share.max.delivery.count.limit  The most that a share group may set its li
 group.share.partition.max.record.locks  How many records of a partition are on their way to a share group at most.
 group.share.min.partition.max.record.locks  The least that a share group may set its limit of locks to.
 group.share.max.partition.max.record.locks  The most that a share group may set its limit of locks to.
+errors.deadletterqueue.auto.create.topics.enable  Whether the topic of a dead letter queue is created if it is missing.
+errors.deadletterqueue.topic.name.prefix  The beginning of the names that dead letter queues must have.
 group.share.max.share.sessions  The most sessions of ShareFetch that a broker keeps.
 share.coordinator.state.topic.num.partitions  The partitions of the topic of share groups' states.
 share.coordinator.state.topic.replication.factor  The replicas of the topic of share groups' states.
@@ -176,6 +178,12 @@ add.partitions.to.txn.retry.backoff.max.ms  How long such asking goes on before 
 broker.session.timeout.ms  How long a silent broker is taken to be alive; here one that is stopped is fenced at once, one that is paused after this.
 broker.heartbeat.interval.ms  How often a broker reports to the controller; there is no need here.
 metadata.max.idle.interval.ms  How often a record that says nothing goes to the metadata log; none does here.
+metadata.log.segment.bytes  The size of a segment of the metadata log.
+metadata.log.segment.ms  The age at which a segment of the metadata log is closed, even if it is small.
+metadata.max.retention.bytes  The size of the metadata log and its snapshots above which the oldest go; the newest snapshot stays.
+metadata.max.retention.ms  The age at which a metadata snapshot goes, and the log before the next one.
+metadata.log.max.record.bytes.between.snapshots  How many bytes of metadata cause a snapshot, in a data directory.
+metadata.log.max.snapshot.interval.ms  How long metadata waits for a snapshot, in a data directory; 0: for ever.
 advertised.listeners  Where clients are told to connect.
 broker.id  The id of the broker, as node.id.
 listeners  Where the broker listens.
@@ -184,11 +192,12 @@ process.roles  Whether the process is a broker, or the controller as well.
 odradek.as.kafka  The release of Kafka that the broker is served as.
 odradek.log.memory.bytes.max  The memory for all logs of the process; the oldest segments go first.
 odradek.internal.topics.at.start  Whether the coordinators' topics, and producer ids to give out, are there from the start.
-odradek.auto.created.topics.at.once  Whether who asks for a topic that comes into being by it is told of it at once; else with the next request, as in Kafka.
+odradek.auto.created.topics.at.once  Whether a Metadata request that creates a topic is answered with it at once; otherwise the next request is, as in Kafka.
 replica.selector.class  Which replica a consumer is sent to: the leader, unless this is Kafka's RackAwareReplicaSelector, which knows racks.
 replica.lag.time.max.ms  A replica that lacks something for longer than this is out of sync.
 odradek.replica.lag.ms  How long the replicas of a broker take to acknowledge what their leaders append; -1 is for ever.
 odradek.telemetry  Whether the metrics that clients push are taken, and clients are told so.
+odradek.fetch.yields  Whether a Fetch that waits is answered at once when its connection has another request that does not wait.
 odradek.strict.replication  Whether more replicas than brokers are refused, as Kafka does, and not lowered.
 odradek.metadata.version  The level of metadata.version of a new cluster.
 odradek.transaction.version  The level of transaction.version of a new cluster.
@@ -204,8 +213,8 @@ GROUP_TEXTS: Mapping[str, str] = _table("""
 consumer.heartbeat.interval.ms  How often a member of the group reports, where the group has its own time for it.
 consumer.session.timeout.ms  How long a silent member stays in the group, where the group has its own time for it.
 consumer.assignment.interval.ms  The time between two assignments, where the group has its own.
-errors.deadletterqueue.copy.record.enable  Whether records that are given up are copied; no queue takes them here.
-errors.deadletterqueue.topic.name  Where records go that are given up; no queue takes them here.
+errors.deadletterqueue.copy.record.enable  Whether dead letters have the key and value of the record.
+errors.deadletterqueue.topic.name  The dead letter queue of the share group; none if it is empty.
 share.assignment.interval.ms  The time between two assignments, where the share group has its own.
 share.auto.offset.reset  Where a share group begins to read a partition.
 share.delivery.count.limit  How often a record is delivered at most.
@@ -233,7 +242,7 @@ metrics  The beginnings of the names of the metrics that are wanted; * for all.
 
 
 def _of_topics() -> dict[str, str]:
-    """What a broker key says that a topic's default comes from: what the topic's key says."""
+    """Broker keys that give a topic's default have the sentence of the topic's key."""
     texts: dict[str, str] = {}
     for name, key in TOPIC_KEYS.items():
         for attribute in key.rule.synonyms:
@@ -245,5 +254,5 @@ BROKER_TEXTS: Mapping[str, str] = _of_topics() | _BROKER_ALONE
 
 
 def broker_text(name: str) -> str | None:
-    """The sentence of a key of a broker; None for one that nobody knows."""
+    """The sentence of a broker key; None for an unknown key."""
     return BROKER_TEXTS.get(name) or (WITHOUT_EFFECT if name in INERT_KEYS else None)

@@ -1,4 +1,4 @@
-"""Keys of Kafka 4.4 that change nothing here: accepted, so that a Kafka configuration can be used, and warned about."""
+"""Keys of Kafka 4.4 without effect here: accepted with a warning, so that a configuration of Kafka can be used."""
 
 __all__ = [
     "INERT_DYNAMIC_KEYS",
@@ -8,7 +8,7 @@ __all__ = [
     "NOMINAL_KEYS",
 ]
 
-# Not in `table.py`: threads, tiered storage, security, replication, the quorum.
+# Keys that are not in `table.py`: threads, tiered storage, security, replication, the quorum.
 _INERT = """
 advertised.listeners alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable
@@ -21,7 +21,7 @@ controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms co
 controller.quorum.retry.backoff.ms controller.quorum.voters controller.socket.timeout.ms cordoned.log.dirs
 create.topic.policy.class.name delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
 delegation.token.max.lifetime.ms delegation.token.secret.key delete.records.purgatory.purge.interval.requests
-early.start.listeners errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
+early.start.listeners
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
 group.consumer.assignor.offload.enable group.coordinator.append.linger.ms group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.threads group.share.assignor.offload.enable
@@ -34,9 +34,7 @@ kafka.metrics.reporters leader.imbalance.check.interval.seconds leader.replicati
 listener.security.protocol.map listeners log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir log.dir.failure.timeout.ms
 log.dirs log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
-log.initial.task.delay.ms metadata.log.dir
-metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
-metadata.log.segment.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
+log.initial.task.delay.ms metadata.log.dir metric.reporters metrics.num.samples
 metrics.recording.level metrics.sample.window.ms node.id num.io.threads num.network.threads
 num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size
 principal.builder.class process.roles producer.purgatory.purge.interval.requests remote.fetch.max.wait.ms
@@ -86,20 +84,18 @@ ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certi
 ssl.truststore.password ssl.truststore.type transaction.state.log.load.buffer.size
 """
 
-# In the table, because they are shown and topics inherit them; the mechanism behind them does not exist here (yet).
+# Keys in `table.py` without effect: DescribeConfigs shows them and topics inherit them.
 _NOMINAL = """
 broker.heartbeat.interval.ms compression.gzip.level compression.lz4.level
-compression.zstd.level log.cleaner.enable log.flush.interval.messages log.flush.interval.ms
-log.flush.scheduler.interval.ms log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
+compression.zstd.level log.cleaner.enable log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
 log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms
-log.segment.delete.delay.ms metadata.max.idle.interval.ms
+metadata.max.idle.interval.ms
 queued.max.request.bytes queued.max.requests
 """
 
-# Those of the first list that Kafka lets an operator change while brokers run, for the whole cluster.
+# Keys of the first list that can change while brokers run, for the whole cluster.
 _INERT_DYNAMIC = """
-background.threads config.providers errors.deadletterqueue.auto.create.topics.enable
-errors.deadletterqueue.topic.name.prefix follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
+background.threads config.providers follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
 group.consumer.assignor.offload.enable group.coordinator.cached.buffer.max.bytes group.share.assignor.offload.enable
 group.streams.assignor.offload.enable leader.replication.throttled.rate log.cleaner.dedupe.buffer.size
 log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
@@ -111,7 +107,7 @@ remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread
 replica.alter.log.dirs.io.max.bytes.per.second share.coordinator.cached.buffer.max.bytes
 """
 
-# Those that it lets an operator change for one broker while it runs, recorded from Kafka 4.4.
+# Keys that can change while a broker runs, for this broker; recorded from Kafka 4.4.
 _INERT_PER_BROKER = """
 cordoned.log.dirs listener.security.protocol.map listeners principal.builder.class sasl.enabled.mechanisms
 sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
@@ -122,7 +118,7 @@ ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.keymanager.algor
 ssl.secure.random.implementation ssl.trustmanager.algorithm
 """
 
-# Those that it lets an operator change for one listener of a broker, with `listener.name.NAME.` before the key.
+# Keys that can change for one listener of a broker, with the prefix `listener.name.NAME.`.
 _INERT_PER_LISTENER = """
 ssl.engine.factory.class ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
 ssl.keystore.password ssl.keystore.type ssl.truststore.certificates ssl.truststore.location ssl.truststore.password

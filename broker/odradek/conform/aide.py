@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -35,6 +36,8 @@ READ_COMMITTED = 1
 BYTES_MAX = 16 << 20
 PAUSE_S = 0.03
 PATIENCE_S = 10.0
+WAKE_S = 60.0
+"""A broker that has just started makes its internal topics at the first request for a coordinator."""
 TRIED_AGAIN = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -69,10 +72,18 @@ class Committed(Struct, frozen=True, kw_only=True):
 
 
 class Aide:
-    """Blocks: for a thread of its own."""
+    """Blocks, so it runs on a thread of its own."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap.split(",")[0]
+
+    def wake(self) -> None:
+        """Wait until the broker has coordinators of groups and of transactions: what it does for the first request
+        that needs one is no time of a client.
+        """
+        for kind in (GROUP_KEY, TRANSACTION_KEY):
+            self._patiently(partial(self._coordinator, JUDGE, kind), WAKE_S)
+        self._patiently(partial(self._init_producer_id, JUDGE), WAKE_S)
 
     def committed(self, topic: str) -> dict[int, Committed]:
         """The committed values of every partition of a topic."""
@@ -95,10 +106,8 @@ class Aide:
         self._patiently(lambda: self._create(topic, partitions, configs))
         self._patiently(lambda: self._leaders(topic))
 
-    # ------------------------------------------------------------------ inside
-
-    def _patiently(self, act: Callable[[], T]) -> T:
-        ends = time.monotonic() + PATIENCE_S
+    def _patiently(self, act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+        ends = time.monotonic() + patience_s
         while True:
             try:
                 return act()

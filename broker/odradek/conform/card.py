@@ -1,4 +1,4 @@
-"""A report card: what came of every scenario, as data, text, Markdown, JUnit XML and a badge."""
+"""A report card: the outcome of every scenario, as data, text, Markdown, JUnit XML and a badge."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failure: str | None = None
     """The folder with the files of a failure."""
     exchange: list[str] = []
-    """Of a failure."""
+    """Only for a failure."""
     verbs: list[str] = []
-    """Of a failure."""
+    """Only for a failure."""
 
 
 class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,17 +62,15 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float = 0.0
 
     def counts(self, *, java: bool) -> Counter[Outcome]:
-        """How many rows have each outcome: of the KIPs' promises, or of what is only as Java does."""
+        """The number of rows with each outcome: of the KIPs' promises, or of habits of the Java client."""
         return Counter(row.outcome for row in self.rows if (row.basis is Basis.JAVA) is java)
 
     @property
     def fails(self) -> list[Row]:
-        """What failed."""
         return [row for row in self.rows if row.outcome is Outcome.FAIL]
 
     @property
     def unclear(self) -> list[Row]:
-        """What is unclear."""
         return [row for row in self.rows if row.outcome is Outcome.UNCLEAR]
 
 
@@ -203,7 +201,7 @@ def finding(row: Row) -> list[str]:
 
 
 def junit(card: Card) -> bytes:
-    """The card as JUnit XML: `skipped` for what is unsupported or not exercised, `error` for what is unclear."""
+    """The card as JUnit XML: `skipped` for unsupported or unexercised scenarios, `error` for unclear ones."""
     counts = Counter(row.outcome for row in card.rows)
     suite = ElementTree.Element(
         "testsuite",

@@ -1,4 +1,4 @@
-"""Judgements as data: each looks at what happened and says, a sentence each, what is not as it should be."""
+"""Judgements as data: each examines the events of a play and returns a sentence for each violation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEQUENCES = 1 << 31
 
 
 class Witnessed(Struct, kw_only=True):
-    """What a judgement may look at when the steps of a scenario are over."""
+    """The facts that a judgement may use after the steps of a scenario."""
 
     exchange: Exchange
     marks: Mapping[str, int]
@@ -30,7 +30,7 @@ class Witnessed(Struct, kw_only=True):
     committed: Callable[[str, list[str]], list[str]]
     """The committed values of a topic, as soon as they are these, or some seconds later."""
     group_offset: Callable[[str, str, int, int], int]
-    """The committed offset of a group for a topic's partition, as soon as it is this one, or some seconds later."""
+    """The committed offset of a group for a topic's partition, as soon as it is this one, or after some seconds."""
 
     def mark(self, name: str) -> int:
         """Where a mark is; never, if it was not reached."""
@@ -52,7 +52,7 @@ class Which(Struct, frozen=True, kw_only=True):
     answer: dict[str, Any] = {}
     """The same of the answer."""
     transactional: bool | None = None
-    """Of Produce requests: whether their batches are transactional."""
+    """For Produce requests: whether their batches are transactional."""
     node: int | None = None
     """The broker that was asked."""
     after: str | None = None
@@ -112,12 +112,12 @@ class _Judgement(Which, frozen=True, kw_only=True, tag_field="check", tag=snake,
         return False
 
     def of_what_was_sent(self) -> Self | None:
-        """The part of it that holds however the steps go on: what it finds wrong was sent, not left out."""
+        """The part that can be judged before the steps are over: violations by sent requests, not by missing ones."""
         return None if self.sees_results else self
 
 
 class Seen(_Judgement, frozen=True, kw_only=True):
-    """So many requests were sent: at least one, if it is not said."""
+    """The number of requests that were sent: at least one, unless another number is given."""
 
     at_least: int = 1
     at_most: int | None = None
@@ -127,7 +127,7 @@ class Seen(_Judgement, frozen=True, kw_only=True):
         return None
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
+        """The violations."""
         found = self.of(seen)
         if len(found) < self.at_least:
             if not found:
@@ -144,7 +144,6 @@ class Never(_Judgement, frozen=True, kw_only=True):
     """No such request was sent."""
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         return [f"{self} was sent, and must not be: {each}." for each in self.of(seen)[:1]]
 
 
@@ -155,7 +154,6 @@ class Same(_Judgement, frozen=True, kw_only=True):
     """Names of fields, as in `fields`."""
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         found = self.of(seen)
         wrong = []
         for name in self.same:
@@ -171,7 +169,6 @@ class Follows(_Judgement, frozen=True, kw_only=True):
     behind: Which
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         answered = [each.answer.seq for each in self.behind.of(seen) if each.answer is not None]
         early = [each for each in self.of(seen) if not any(answer < each.seq for answer in answered)]
         return [f"{each} came before any {self.behind} was answered." for each in early[:1]]
@@ -181,7 +178,6 @@ class Epochs(_Judgement, frozen=True, kw_only=True):
     """Requests carry the producer id and epoch of the newest InitProducerId or EndTxn (5+) that was answered."""
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         told: list[tuple[int, tuple[int, int]]] = []
         requests = self.of(seen)
         for each in requests:
@@ -215,7 +211,6 @@ class Sequences(_Judgement, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, bumps=False)
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         following: dict[tuple[str, int, int, int], int] = defaultdict(int)
         sizes: dict[tuple[tuple[str, int, int, int], int], int] = {}
         acknowledged: dict[tuple[tuple[str, int, int, int], int], int] = {}
@@ -246,7 +241,6 @@ class Added(_Judgement, frozen=True, kw_only=True):
     """Whether adding it a second time in a transaction is wrong, too."""
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         added: dict[tuple[str, int], int] = {}
         for each in self.of(seen):
             match each.api:
@@ -269,7 +263,6 @@ class Quiet(_Judgement, frozen=True, kw_only=True):
     """Between EndTxn and its answer nothing else is sent for the transaction."""
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         ending: Asked | None = None
         for each in self.of(seen):
             if each.api == "END_TXN":
@@ -290,7 +283,7 @@ class Paced(_Judgement, frozen=True, kw_only=True):
     pause_ms: float
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
+        """The violations."""
         found = self.of(seen)
         for before, each in itertools.pairwise(found):
             if before.answer is None:
@@ -309,11 +302,9 @@ class Committed(_Judgement, frozen=True, kw_only=True):
 
     @property
     def sees_results(self) -> bool:
-        """It reads."""
         return True
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         found = seen.committed(self.topic, self.values)
         if found == self.values:
             return []
@@ -330,11 +321,9 @@ class GroupOffset(_Judgement, frozen=True, kw_only=True):
 
     @property
     def sees_results(self) -> bool:
-        """It reads."""
         return True
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         found = seen.group_offset(self.group, self.topic, self.partition, self.offset)
         if found == self.offset:
             return []
@@ -342,12 +331,11 @@ class GroupOffset(_Judgement, frozen=True, kw_only=True):
 
 
 class Member(_Judgement, frozen=True, kw_only=True):
-    """TxnOffsetCommit carries the member id and generation that the consumer was told (KIP-447)."""
+    """TxnOffsetCommit carries the member id and generation that the coordinator gave to the consumer (KIP-447)."""
 
     consumer: str = "c1"
 
     def judge(self, seen: Witnessed) -> list[str]:
-        """What is wrong."""
         for each in Which(api="TXN_OFFSET_COMMIT", client=self.client).of(seen):
             joined = [
                 (other.answer.body["memberId"], other.answer.body[epoch])
@@ -381,7 +369,7 @@ def _versions(text: str | None) -> tuple[int, int]:
 
 
 def _values(value: Any, path: list[str]) -> list[Any]:
-    """What stands at a path; of a list, that of each element."""
+    """The value at a path; for a list, the value of each element."""
     if isinstance(value, list):
         return [found for each in value for found in _values(each, path)]
     if not path:

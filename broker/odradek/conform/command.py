@@ -71,7 +71,7 @@ def conform(
     badge: Annotated[
         Path | None, Option(metavar="FILE", help="Write a badge: NAME.svg, or NAME.json for a shields endpoint.")
     ] = None,
-    jobs: Annotated[int, Option(min=1, max=64, help="So many scenarios at once, each with a driver process.")] = 4,
+    jobs: Annotated[int, Option(min=1, max=64, help="So many scenarios at once, each with a driver process.")] = 8,
     repeat: Annotated[int, Option(min=1, max=100, help="So often a failure has to come about.")] = 3,
     try_it: Annotated[
         bool, Option(name="--try", help="Ask the driver for one transaction, and print each line of both sides.")
@@ -259,5 +259,4 @@ def _try(command: list[str]) -> bool:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `conform`."""
     commands.add("conform", conform)

@@ -82,7 +82,6 @@ class DriverProcess:
         return self._stderr.decode("utf-8", "replace")
 
     def next_id(self) -> int:
-        """The `id` of the next request."""
         self._next_id += 1
         return self._next_id - 1
 
@@ -155,7 +154,7 @@ class DriverProcess:
         return line
 
     async def _ended(self, asked: str) -> DriverFault:
-        """The fault of a driver whose standard output has ended."""
+        """The failure of a driver whose standard output has ended."""
         if self._stderr_bytes > self._limits.stderr_bytes_max:
             most = self._limits.stderr_bytes_max
             return DriverFault(Trouble.FLOODED, f"The driver has written more than {most} bytes to standard error.")
@@ -224,7 +223,7 @@ async def _end(process: Process, limits: Limits) -> None:
 
 
 def _kill(process: Process) -> None:
-    """End the driver and what it has started; its session is its own."""
+    """End the driver and its child processes; it runs in a session of its own."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What clients asked and what brokers answered, read from the events of a cluster."""
+"""The requests of clients and the answers of brokers, read from the events of a cluster."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Exchange(Struct, kw_only=True):
     """The names of topics by their ids."""
 
     def of_clients(self) -> Iterator[Asked]:
-        """Those that clients sent."""
+        """The requests of clients."""
         return (each for each in self.asked if not each.from_broker)
 
 
 def read_exchange(events: Iterable[Happened]) -> Exchange:
-    """The exchange that these events tell of."""
+    """The exchange in these events."""
     asked: list[Asked] = []
     open_: dict[tuple[int, int, int], Asked] = {}
     topics: dict[str, str] = {}
@@ -176,7 +176,7 @@ def _line(after_ns: int, way: str, asked: Asked, body: Mapping[str, Any], error:
 
 
 def _text(value: object, *, inner: bool = False) -> str:
-    """Compact, for reading; what is empty is left out."""
+    """A body in short form for reading, without empty fields."""
     match value:
         case dict():
             fields = (f"{name}={_text(each, inner=True)}" for name, each in value.items() if each not in _EMPTY)

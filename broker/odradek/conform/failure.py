@@ -1,7 +1,8 @@
-"""The files of a failure: what replays it, its events, its picture, and the exchange as text."""
+"""The files of a failure: its data for `--replay`, its events, its picture, and the exchange as text."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ FAILURE, EVENTS, PAGE, EXCHANGE = "failure.json", "events.jsonl", "page.html", "
 
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `--replay` reads."""
+    """The file that `--replay` reads."""
 
     scenario: str
     command: list[str]
@@ -34,10 +35,10 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def write_failure(folder: Path, result: Result, hello: Hello, command: list[str], against: str | None = None) -> Path:
-    """Write the files of a failure into a folder of its own; the folder. Raises UsageError."""
+    """Write the files of a failure into a folder of its own; returns the folder. Raises UsageError."""
     name = result.scenario.id.replace("/", "_") + (f"@{result.release}" if result.release else "")
     own = folder / name
-    played = result.plays[-1]
+    played = result.shown
     failure = Failure(
         scenario=result.scenario.id,
         command=command,
@@ -81,8 +82,15 @@ def _page(events: Path, title: str) -> bytes:
     return page.encode() if isinstance(page, str) else page
 
 
+def _by_id(path: Path, parent: Path) -> Path:
+    """The folder in `parent` of a failure whose id the rest of the path is."""
+    return parent / "_".join(path.relative_to(parent).parts)
+
+
 def read_failure(path: Path) -> Failure:
-    """What a failure's file, or its folder, says. Raises UsageError."""
+    """The failure in a file or its folder, which may be named by the id of its scenario. Raises UsageError."""
+    if not path.exists():
+        path = next((folder for folder in map(partial(_by_id, path), path.parents) if folder.is_dir()), path)
     file = path / FAILURE if path.is_dir() else path
     try:
         return msgspec.json.decode(file.read_bytes(), type=Failure)

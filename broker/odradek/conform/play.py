@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import partial
@@ -77,7 +78,7 @@ CONSUMER: Mapping[str, Value] = {
 
 
 class Outcome(Enum):
-    """What came of a scenario."""
+    """The outcome of a scenario."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -97,7 +98,7 @@ class Play(Struct, kw_only=True):
     sentences: list[str]
     """Why, for every outcome but pass."""
     verbs: list[str] = []
-    """What the driver was asked and answered."""
+    """The requests to the driver and its answers."""
     exchange: list[str] = []
     """The requests as text."""
     events: list[bytes] = []
@@ -106,13 +107,16 @@ class Play(Struct, kw_only=True):
 
 
 class Stage(Protocol):
-    """Where a scenario is played: a cluster of the hub, or any broker."""
+    """Where a scenario is played: a cluster of the hub, or any broker.
+
+    A Protocol: a cluster of the hub and any other broker have classes that share nothing.
+    """
 
     @property
     def bootstrap(self) -> str: ...
 
     async def do(self, control: Control, aide: Aide) -> None:
-        """Do what the judge has to do itself. Raises what `Controls` raise, and TookTooLong."""
+        """Take a step of the judge itself. Raises errors of `Controls`, and TookTooLong."""
         ...
 
     @property
@@ -124,7 +128,7 @@ class Stage(Protocol):
     def hits(self) -> Iterable[Armed]: ...
 
     def complaints(self) -> list[str]:
-        """What rules could not do."""
+        """The steps of rules that failed."""
         ...
 
     def lines(self) -> list[bytes]: ...
@@ -134,7 +138,7 @@ class Stage(Protocol):
 
     @property
     def sees_requests(self) -> bool:
-        """Whether it knows what clients ask."""
+        """Whether the requests of clients are visible."""
         ...
 
 
@@ -149,16 +153,13 @@ class HostedStage:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
         return self._hosted.running.bootstrap
 
     @property
     def now(self) -> int:
-        """The number of the newest event."""
         return self._hosted.events.last
 
     async def do(self, control: Control, aide: Aide) -> None:
-        """Do it."""
         running, controls = self._hosted.running, self._hosted.controls
         named = {each.name: each for each in self._armed}
         match control:
@@ -186,11 +187,9 @@ class HostedStage:
         return read_exchange(self._hosted.events.after(0))
 
     def hits(self) -> Iterable[Armed]:
-        """Its rules."""
         return self._armed
 
     def complaints(self) -> list[str]:
-        """What rules could not do."""
         return [f"A rule has failed: {error}." for error in self._hosted.running.rules.failures]
 
     def lines(self) -> list[bytes]:
@@ -203,7 +202,7 @@ class HostedStage:
 
 
 class AgainstStage:
-    """A broker that is there; every scenario has topics, groups and transactional ids of its own."""
+    """A broker that already runs; every scenario has its own topics, groups and transactional ids."""
 
     sees_requests = False
 
@@ -220,23 +219,18 @@ class AgainstStage:
             await anyio.to_thread.run_sync(aide.create_topic, self.topic(name), int(partitions or 1))
 
     async def do(self, control: Control, aide: Aide) -> None:
-        """Do it."""
         await do_anywhere(control, aide, self.topic)
 
     def exchange(self) -> Exchange:
-        """Nothing is seen."""
         return Exchange(asked=[], topics={})
 
     def hits(self) -> Iterable[Armed]:
-        """There are no rules."""
         return ()
 
     def complaints(self) -> list[str]:
-        """There are no rules."""
         return []
 
     def lines(self) -> list[bytes]:
-        """Nothing is seen."""
         return []
 
     def topic(self, name: str) -> str:
@@ -245,7 +239,7 @@ class AgainstStage:
 
 
 async def do_anywhere(control: Control, aide: Aide, named: Callable[[str], str]) -> None:
-    """What needs no more than a client."""
+    """Steps that need only a client."""
     match control:
         case Control(fence=str(transactional_id)):
             await anyio.to_thread.run_sync(aide.fence, named(transactional_id))
@@ -329,11 +323,34 @@ class _Player:
 
     async def _do(self, control: Control) -> None:
         try:
-            await self.stage.do(control, self.aide)
+            with anyio.CancelScope() as waiting:
+                if control.wait is not None and self._behind is not None:
+                    assert self._tasks is not None, "steps run in it"
+                    self._tasks.start_soon(self._cancel_once_answered, waiting)
+                await self.stage.do(control, self.aide)
+            if waiting.cancelled_caught:
+                await self._came_too_late()
         except TookTooLong as error:
             raise Stop(Outcome.NOT_EXERCISED, f"What the scenario waits for did not come: {error}") from None
         except (LookupError, RuntimeError, ValueError) as error:
             raise Stop(Outcome.UNCLEAR, f"The judge could not do its part: {error}.") from None
+
+    async def _cancel_once_answered(self, waiting: anyio.CancelScope) -> None:
+        """What is waited for while a verb runs is of no use once the verb is over."""
+        assert self._ready is not None, "a verb runs"
+        await self._ready.wait()
+        waiting.cancel()
+
+    async def _came_too_late(self) -> None:
+        """The verb that runs behind ended first: with an error that is judged, or without the hazard."""
+        assert self._behind is not None, "it has ended just now"
+        (_, request) = self._behind
+        if self._fault is not None or (self.last is not None and self.last.error is not None):
+            await self._caught_up()
+        raise Stop(
+            Outcome.NOT_EXERCISED,
+            f"What the scenario waits for did not come before {verb_of(request)} of {request.client} was over.",
+        )
 
     async def _attempt(self, group: Step) -> None:
         assert group.attempt is not None, "it is one"
@@ -422,8 +439,6 @@ class _Player:
                 return False
         return True
 
-    # ------------------------------------------------------------------ requests and answers
-
     def _request(self, step: Step) -> Request:
         verb, id_, named = step.verb, self.driver.next_id(), self.stage.topic
         assert verb in VERBS, "a step without a verb asks nothing"
@@ -491,7 +506,7 @@ class _Player:
         )
 
     def _check(self, step: Step, request: Request, answer: Answer) -> None:
-        """Hold an answer against what the step expects."""
+        """Compare an answer with the expectation of the step."""
         wanted = step.expected
         verb = f"{verb_of(request)} of {request.client}"
         if wanted == ANY:
@@ -627,7 +642,7 @@ def _wrong(checks: list[Check], seen: Witnessed) -> list[str]:
 
 
 def _unspoken(scenario: Scenario, exchange: Exchange) -> list[str]:
-    """Why the client does not speak what the scenario is about."""
+    """The reason why the client lacks the protocol of the scenario."""
     for api, version in scenario.speaks.items():
         versions = {each.version for each in exchange.of_clients() if each.api == api}
         if versions and max(versions) < version:
@@ -649,7 +664,11 @@ def _mark_rule(armed: Armed, exchange: Exchange, marks: dict[str, int]) -> None:
 
 
 def _committed(aide: Aide, named: Callable[[str], str], topic: str, wanted: list[str]) -> list[str]:
-    return _settled(lambda: _values(aide, named(topic)), wanted)
+    def beyond(found: list[str]) -> bool:
+        """Whether these cannot become the wanted ones: committed records only grow."""
+        return len(found) >= len(wanted) or bool(Counter(found) - Counter(wanted))
+
+    return _settled(lambda: _values(aide, named(topic)), wanted, beyond)
 
 
 def _values(aide: Aide, topic: str) -> list[str]:
@@ -660,10 +679,10 @@ def _group_offset(aide: Aide, named: Callable[[str], str], group: str, topic: st
     return _settled(lambda: aide.group_offset(named(group), named(topic), partition), wanted)
 
 
-def _settled(read: Callable[[], T], wanted: T) -> T:
-    """What is read as soon as it is what is wanted, or what there is some seconds later."""
+def _settled(read: Callable[[], T], wanted: T, beyond: Callable[[T], bool] = lambda found: False) -> T:
+    """The value that is read, once it is the wanted one or cannot become it, or the last value after some seconds."""
     ends = time.monotonic() + SETTLE_S
-    while (found := read()) != wanted and time.monotonic() < ends:
+    while (found := read()) != wanted and not beyond(found) and time.monotonic() < ends:
         time.sleep(LOOK_S)
     return found
 

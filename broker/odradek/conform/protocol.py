@@ -63,7 +63,7 @@ class Mode(Enum):
 
 
 class ErrorClass(Enum):
-    """What an application can do after an error: repeat, abort the transaction, or close the client."""
+    """The reaction of an application to an error: repeat, abort the transaction, or close the client."""
 
     RETRIABLE = "retriable"
     ABORTABLE = "abortable"
@@ -183,7 +183,7 @@ class Hello(Struct, frozen=True, kw_only=True):
     version: str
     language: str
     verbs: list[str]
-    """Those that the driver serves; the others are `unsupported`."""
+    """The verbs that the driver serves; the others are `unsupported`."""
 
 
 class Driver(Struct, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ class Driver(Struct, frozen=True, kw_only=True):
 
 
 class Failed(Struct, frozen=True, kw_only=True):
-    """An error that the client has told its application."""
+    """An error that the client has raised to its application."""
 
     name: str
     """The name of the Kafka error, such as PRODUCER_FENCED; else the library's own name of it."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from odradek.cli.logs import make_logger
 from odradek.cli.usage import UsageError
-from odradek.conform.aide import AideFailed
+from odradek.conform.aide import Aide, AideFailed
 from odradek.conform.driver import DriverFault, DriverProcess, Limits, started
 from odradek.conform.play import AgainstStage, Outcome, Play, Stage, hosted_stage, play
 from odradek.conform.protocol import Hello
@@ -29,22 +29,23 @@ REPEATED = 3
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What is to be played."""
+    """The scenarios to play, and how."""
 
     scenarios: Sequence[Scenario]
     command: Sequence[str]
     releases: Sequence[str | None] = (None,)
-    """Of Kafka; None: the newest."""
+    """The release of Kafka; None: the newest."""
     against: str | None = None
     """`HOST:PORT` of a broker that is there, in place of clusters of one's own."""
-    jobs: int = 4
+    jobs: int = 8
+    """Scenarios wait more than they work: for what a client gives up only after a time-out, three times over."""
     repeated: int = REPEATED
-    """So often a failure has to come about."""
+    """The number of failures that make a scenario fail."""
     limits: Limits = Limits()
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What came of a scenario at a release."""
+    """The outcome of a scenario with a release."""
 
     scenario: Scenario
     release: str | None
@@ -55,13 +56,18 @@ class Result(Struct, frozen=True, kw_only=True):
     """The end of the driver's standard error, where the outcome is fail or unclear."""
 
     @property
+    def shown(self) -> Play:
+        """The play that says most: the last one that failed, or the last."""
+        return next((each for each in reversed(self.plays) if each.outcome is Outcome.FAIL), self.plays[-1])
+
+    @property
     def seconds(self) -> float:
-        """Of all plays."""
+        """The results of all plays."""
         return sum(each.seconds for each in self.plays)
 
 
 def chosen(scenarios: Sequence[Scenario], *, only: Sequence[str], level: int, anywhere: bool) -> list[Scenario]:
-    """Those whose ids match a glob, up to a level; with `anywhere` those that need no rules.
+    """The scenarios whose ids match a glob, up to a level; with `anywhere` those without rules.
 
     Raises UsageError if none is left.
     """
@@ -78,11 +84,14 @@ def chosen(scenarios: Sequence[Scenario], *, only: Sequence[str], level: int, an
 
 
 async def run(wanted: Wanted, tell: Callable[[Result], None]) -> tuple[Hello, list[Result]]:
-    """Play all of it; `tell` hears each result as it comes. The results are in the order of scenarios and releases.
+    """Play all scenarios; `tell` is called with each result at once. The results are in the order of scenarios and
+    releases.
 
-    Raises `UsageError` for a driver that does not even start.
+    Raises `UsageError` for a driver that does not start, and for a broker that is not there.
     """
     hello = await _greeting(wanted)
+    if wanted.against is not None:
+        await _awake(wanted.against)
     waiting = deque((scenario, release) for scenario in wanted.scenarios for release in wanted.releases)
     order = {(scenario.id, release): index for index, (scenario, release) in enumerate(waiting)}
     results: list[Result] = []
@@ -110,10 +119,17 @@ async def _greeting(wanted: Wanted) -> Hello:
         raise UsageError(str(fault)) from None
 
 
+async def _awake(bootstrap: str) -> None:
+    try:
+        await anyio.to_thread.run_sync(Aide(bootstrap).wake)
+    except AideFailed as failed:
+        raise UsageError(str(failed)) from None
+
+
 async def _work(
     wanted: Wanted, hub: Hub, waiting: deque[tuple[Scenario, str | None]], done: Callable[[Result], None]
 ) -> None:
-    """Play what is waiting, with one driver process as long as it is fit."""
+    """Play the waiting scenarios, with one driver process as long as it works."""
     crew = _Crew(wanted)
     try:
         while waiting:
@@ -131,7 +147,10 @@ async def _work(
 def _result(scenario: Scenario, release: str | None, plays: list[Play], errors: str) -> Result:
     first, last = plays[0], plays[-1]
     outcome, sentences = first.outcome, first.sentences
-    if first.outcome is Outcome.FAIL and last.outcome is not Outcome.FAIL:
+    if last.outcome is Outcome.UNSUPPORTED:
+        # It is so of the library in every play; the ones before it had not come so far.
+        outcome, sentences = last.outcome, last.sentences
+    elif first.outcome is Outcome.FAIL and last.outcome is not Outcome.FAIL:
         outcome = Outcome.UNCLEAR
         told = last.outcome.value
         sentences = [f"{counted(len(plays) - 1, 'play')} failed, and then the outcome was {told}.", *sentences]
@@ -170,7 +189,7 @@ class _Crew:
             await self._context.__aexit__(None, None, None)
 
     def note(self) -> None:
-        """Keep what it has said on standard error."""
+        """Keep its output on standard error."""
         self.errors = self._driver.errors if self._driver is not None else self.errors
 
 

@@ -40,7 +40,7 @@ class Basis(Enum):
 
 
 class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer that a step has to have; what is not said may be anything."""
+    """The answer that a step must have; fields that are left out may have any value."""
 
     error: list[str] = []
     """One of these errors, by Kafka's names."""
@@ -49,7 +49,7 @@ class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strict: bool = False
     """Then `unknown` is unsupported: the scenario is about classes."""
     values: list[str] | None = None
-    """Of a poll: the values, in their order within each partition."""
+    """For a poll: the values, in their order within each partition."""
 
 
 DONE, ANY, FAILS = "done", "any", "fails"
@@ -60,7 +60,7 @@ WORDS: Mapping[str, Expected] = {
     "abortable, and says so": Expected(class_=[ErrorClass.ABORTABLE], strict=True),
     "fatal, and says so": Expected(class_=[ErrorClass.FATAL], strict=True),
 }
-"""Words for expectations; `lost`: the application is told that the transaction will not be committed."""
+"""Words for expectations; `lost`: the application learns that the transaction will not be committed."""
 
 VERB_FIELDS = ("init", "begin", "send", "flush", "send_offsets", "commit", "abort", "subscribe", "poll", "close")
 
@@ -71,9 +71,9 @@ class Control(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wait: dict[str, Any] | None = None
     """Until this is so, in the words of the hub's `wait`."""
     release: str | None = None
-    """Serve what the rule of this name holds."""
+    """Serve the requests that the rule of this name holds."""
     remove: str | None = None
-    """Serve what it holds, and apply it no longer."""
+    """Serve the requests that it holds, and remove it."""
     advance_ms: int | None = None
     fence: str | None = None
     """Be a newer producer with this transactional id."""
@@ -82,12 +82,12 @@ class Control(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     create: dict[str, dict[str, str]] | None = None
     """Topics with one partition, and their configs."""
     move_leader: str | None = None
-    """Of partition 0 of this topic, to the next broker."""
+    """Move partition 0 of this topic to the next broker."""
     move_transaction_coordinator: str | None = None
     set_transaction_version: int | None = None
     disconnect_clients: bool = False
     pause_ms: int | None = None
-    """Real time, for what clients do by their own clock."""
+    """Wait in real time, for work that clients do by their own clock."""
 
     @property
     def needs_a_client_only(self) -> bool:
@@ -112,7 +112,7 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempt: list[Step] | None = None
     """Until one of these answers an error: `expect` is for that answer, else for the last."""
     recover: str | None = None
-    """Do what the class of the last error says: abort, or close and begin anew with another instance."""
+    """React to the class of the last error: abort, or close and begin with a new instance."""
     do: Control | None = None
 
     name: str | None = None
@@ -128,7 +128,7 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lazy: bool = False
     topic: str = "orders"
     topics: list[str] = []
-    """Of `subscribe`; `topic` if there is none."""
+    """The topic of `subscribe`; `topic` if there is none."""
     partition: int | None = None
     key: str | None = None
     value: str | None = None
@@ -146,20 +146,21 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def client(self) -> str:
-        """The client that a verb is for."""
         verb = self.verb
         assert verb is not None, "it has a verb"
         return str(getattr(self, verb))
 
     @property
     def expected(self) -> Expected | str:
-        """What it expects; `done`, `any` and `fails` are words for themselves."""
+        """The expectation of a step; `done`, `any` and `fails` are words for common ones."""
         if isinstance(self.expect, Expected) or self.expect in (DONE, ANY, FAILS):
             return self.expect
         return WORDS[self.expect]
 
     def __post_init__(self) -> None:
-        kinds = [each for each in (self.verb, self.attempt, self.recover, self.do) if each is not None]
+        transactions = (self.init, self.begin, self.send, self.flush, self.send_offsets, self.commit, self.abort)
+        fields = (*transactions, self.subscribe, self.poll, self.close, self.attempt, self.recover, self.do)
+        kinds = [each for each in fields if each is not None]
         if len(kinds) != 1:
             raise ValueError("a step is one verb, attempt, recover or do")
         if isinstance(self.expect, str) and self.expect not in {DONE, ANY, FAILS, *WORDS}:
@@ -172,45 +173,43 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(pattern=_ID)]
     """`kip-890/2/no-add-partitions`: it never changes and is never given to another scenario."""
     about: str
-    """One line: what happens, and what the client has to do."""
+    """One line: the events, and the duty of the client."""
     basis: Basis = Basis.STATED
     says: str | None = None
     """The sentence: of the KIP word for word where `basis` is quoted, else in our words."""
     section: str | None = None
-    """Of the KIP."""
+    """The section of the KIP."""
     speaks: dict[str, int] = {}
-    """The scenario is about this version of an API, or a later one; a client that sends an older one does not speak
-    it."""
+    """The scenario needs this version of an API, or a later one; a client that sends older ones does not speak it."""
     cluster: ClusterPlan = ClusterPlan()
     rules: list[Rule] = []
     steps: list[Step]
     proof: list[Check] = []
-    """The hazard has happened if these hold, beside what the rules expect."""
+    """The hazard has happened if these hold, in addition to the expectations of the rules."""
     judge: list[Check] = []
     level: int = 1
-    """1: what every transaction meets; 2: what happens when brokers fail or move; 3: what is rare."""
+    """1: in every transaction; 2: when brokers fail or move; 3: rare."""
 
     @property
     def kip(self) -> int:
-        """The number of its KIP."""
         return int(self.id.split("/", 1)[0].removeprefix("kip-"))
 
     @property
     def needs_no_rules(self) -> bool:
-        """Whether it can be played against any broker, and be judged there: by answers and by what is committed."""
+        """Whether it can be played and judged with any broker: by answers and committed records."""
         steps = [each for step in self.steps for each in (step.attempt or [step])]
         config = {key: value for key, value in self.cluster.config.items() if key in QUICKER}
         plain = ClusterPlan(topics=self.cluster.topics, config=config)
         controls = [each.do for each in steps if each.do is not None]
         possible = all(each.needs_a_client_only for each in controls) and self.cluster == plain and not self.rules
         expects = any(step.expect not in (DONE, ANY) for step in (*self.steps, *steps))
-        # A sentence about requests would be called kept, though nobody has looked at them.
+        # A sentence about requests would count as kept, although no request was examined.
         judged = all(each.sees_results for each in self.judge) and (bool(self.judge) or expects)
         return possible and judged
 
 
 def read_scenarios(text: str, source: str) -> list[Scenario]:
-    """The scenarios of a file. Raises ValueError, a sentence, for what is wrong with it."""
+    """The scenarios of a file. Raises ValueError with a sentence for a mistake in it."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -39,7 +39,7 @@ def text() -> str:
 
 
 def committed() -> str:
-    """The file as it is."""
+    """The text of the schema file."""
     return files("odradek.conform").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
 
 

@@ -36,7 +36,7 @@ MARKS = {">": "-> ", "<": "<- ", "2": "   "}
 
 
 async def try_driver(command: Sequence[str], say: Callable[[str], None]) -> bool:
-    """Whether the driver does all that is asked; what it is asked and answers goes to `say`, a line at a time."""
+    """Whether the driver serves all requests; `say` is called with each request and answer, a line at a time."""
 
     def heard(stream: str, data: bytes) -> None:
         for line in data.decode("utf-8", "replace").splitlines():

@@ -1,1 +1,1 @@
-"""Control from outside Python: plans of rules, as YAML or JSON."""
+"""Control of clusters from outside Python: the hub over HTTP, and plans of rules as YAML or JSON."""

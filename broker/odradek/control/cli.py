@@ -1,7 +1,8 @@
-"""`odradek hub`: the command; what it serves is imported when it runs."""
+"""`odradek hub`: the command; the hub itself is imported when it runs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from os import environ
 from pathlib import Path
@@ -25,7 +26,7 @@ READY = "odradek hub ready url="
 
 UrlFile = Annotated[Path | None, Option(help="Write the URL to this file when clients can ask.")]
 Token = Annotated[
-    str | None, Option(help="What clients have to show; needed beyond loopback. Better in $ODRADEK_HUB_TOKEN.")
+    str | None, Option(help="Token that clients have to show; needed beyond loopback. Better in $ODRADEK_HUB_TOKEN.")
 ]
 
 
@@ -41,6 +42,13 @@ def hub(
     url_file: UrlFile = None,
     log_level: Annotated[str, Option(names=offered.log_levels, help="debug, info, warning or error.")] = "warning",
     json: Annotated[bool, Option(help="Log as JSON lines.")] = False,
+    record: Annotated[
+        Path | None,
+        Option(metavar="DIR", help="Keep everything that comes to each cluster in a file there, for `odradek replay`."),
+    ] = None,
+    with_secrets: Annotated[
+        bool, Option(help="Also record clusters with SASL, TLS or passwords: the files then hold them.")
+    ] = False,
     until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
     """Make clusters for tests over HTTP, until SIGTERM or SIGINT.
@@ -51,6 +59,8 @@ def hub(
     from odradek.cli.logs import make_logger
 
     _need()
+    if with_secrets and record is None:
+        raise UsageError("--with-secrets goes with --record.")
     from odradek.control.serving import run_hub
 
     try:
@@ -58,11 +68,12 @@ def hub(
     except ValueError as error:
         raise UsageError(str(error)) from None
     where = _listening(listen, token)
-    run_hub(where, log=log, url_file=url_file, ready=partial(_print_ready, until_stdin_ends=until_stdin_ends))
+    ready = partial(_print_ready, until_stdin_ends=until_stdin_ends)
+    run_hub(where, log=log, url_file=url_file, ready=ready, record=record, with_secrets=with_secrets)
 
 
 def print_hub(url: str) -> None:
-    """Tell whoever has started the process where the hub is."""
+    """Write the URL of the hub for the process that started this one."""
     print(f"{READY}{url}", flush=True)
 
 
@@ -74,17 +85,17 @@ def _print_ready(url: str, until_stdin_ends: bool) -> None:
 
 def hosting_of(
     control: str, token: str | None, url_file: Path | None, log: Logger, prepared: Prepared | None = None
-) -> tuple[Hosting, str]:
-    """What `odradek serve --control` runs its cluster in, and the URL of that hub."""
+) -> tuple[Hosting, Callable[[], None]]:
+    """The hub in which `odradek serve --control` runs its cluster, and a function that prints its URL."""
     _need()
     from odradek.control.serving import controlled
 
     where = _listening(control, token)
-    return controlled(where, log=log, url_file=url_file, prepared=prepared), where.url
+    return controlled(where, log=log, url_file=url_file, prepared=prepared), partial(print_hub, where.url)
 
 
 def _listening(address: str, token: str | None) -> Listening:
-    """Where a hub listens, with what the environment says of it."""
+    """The address on which a hub listens, with the defaults of the environment."""
     from odradek.control.serving import listening
 
     host = environ.get(HOST_VARIABLE) or "127.0.0.1"
@@ -98,7 +109,6 @@ def _need() -> None:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands of this package."""
     from odradek.control import ctl
 
     commands.add("hub", hub)

@@ -1,4 +1,4 @@
-"""A client of the hub, of the standard library alone: for `odradek ctl`, and for tests."""
+"""A client of the hub that needs only the standard library: for `odradek ctl`, and for tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARGIN_S = 10.0
 
 
 class HubUnreachable(Exception):
-    """Nobody answers; the text is one sentence."""
+    """The hub does not answer; the text is one sentence."""
 
 
 class HubRefused(Exception):
@@ -30,7 +30,7 @@ class HubRefused(Exception):
 
 
 class HubClient:
-    """Calls; parts of paths are quoted by who makes them (`path`)."""
+    """Calls of the hub; callers quote the parts of paths with `path`."""
 
     def __init__(self, url: str, *, token: str | None = None, timeout_s: float = 30) -> None:
         self.url = url.rstrip("/")
@@ -38,15 +38,12 @@ class HubClient:
         self._timeout_s = timeout_s
 
     def get(self, *parts: str | int, **query: str | int) -> Any:
-        """What GET answers."""
         return self.call("GET", path(*parts) + (f"?{urlencode(query)}" if query else ""))
 
     def post(self, *parts: str | int, body: object = None, timeout_s: float | None = None) -> Any:
-        """What POST answers."""
         return self.call("POST", path(*parts), body, timeout_s=timeout_s)
 
     def delete(self, *parts: str | int) -> Any:
-        """What DELETE answers."""
         return self.call("DELETE", path(*parts))
 
     def call(self, method: str, target: str, body: object = None, *, timeout_s: float | None = None) -> Any:
@@ -90,7 +87,7 @@ def _unreachable(url: str, reason: object) -> str:
 
 
 def path(*parts: str | int) -> str:
-    """A path of these parts, whatever is in them."""
+    """A path of these parts, with any characters quoted."""
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""What a test can wait for, and what came nearest where it did not come."""
+"""Conditions for which a test can wait, and the nearest state where they are not met."""
 
 from __future__ import annotations
 
@@ -54,23 +54,19 @@ GROUP_STATES = tuple(
         for state in states
     )
 )
-"""Of the groups of every protocol."""
+"""The states of groups of all protocols."""
 NAMED = "an event, a rule, a transaction, a partition, a group or telemetry"
 
 
 async def wait_for(
     body: WaitBody, cluster: RunningCluster, events: EventRing | None, recent: Recent | None = None
 ) -> Came:
-    """Return when everything that is asked for is so.
+    """Return when every condition that is given holds.
 
-    `events` are those that can be waited for; `recent`, where there are any, tell of states that are over.
+    `events` are those that can be waited for; `recent`, if there are any, contain states that have passed.
 
-    Raises:
-        ValueError: nothing is asked for, or a state or a kind of events that there is not.
-        LookupError: there is no such rule.
-        ClusterGone: the cluster is removed meanwhile.
-        RuntimeError: no broker takes metrics of clients.
-        TookTooLong: after `timeout_ms`.
+    Raises ValueError for no condition, an unknown state or kind of events; LookupError for an unknown rule; ClusterGone
+    if the cluster is removed meanwhile; RuntimeError if no broker accepts metrics; TookTooLong after `timeout_ms`.
     """
     _check_states(body)
     conditions = _conditions(body, cluster, events, recent if events is None else events.recent)
@@ -82,7 +78,7 @@ async def wait_for(
 
 
 def _check_states(body: WaitBody) -> None:
-    """What is mistyped would be waited for in vain."""
+    """Refuse unknown states: a mistyped one would be waited for in vain."""
     if body.event is not None:
         check_kind(body.event.kind)
     if body.transaction is not None:
@@ -117,7 +113,7 @@ def _conditions(
 
 
 class _Event(Condition):
-    """Reads the number of the newest event of the kind, and looks at each of them once."""
+    """Reads the number of the newest event of the kind, and checks each event once."""
 
     def __init__(self, wanted: ForEvent, events: EventRing) -> None:
         super().__init__(("event", wanted.kind))
@@ -172,7 +168,7 @@ def _same(value: object, wanted: object) -> bool:
 
 
 class _Rule(Condition):
-    """Reads how often the rule was hit, and how many requests it holds."""
+    """Reads the number of hits of the rule, and of requests that it holds."""
 
     def __init__(self, wanted: ForRule, cluster: RunningCluster) -> None:
         super().__init__(("rule", wanted.name))
@@ -224,7 +220,7 @@ class _Transaction(Condition):
         return NotYet(f"{self._wanted.id} is in {view.state}{self._passed()}", view)
 
     def _passed(self) -> str:
-        """Whether it was in the state before, and has left it: then the wait began too late."""
+        """Whether the id has been in the state and left it: then the wait began too late."""
         if self._recent is None:
             return ""
         wanted = {"transactional_id": self._wanted.id, "state_to": self._wanted.state}
@@ -291,7 +287,7 @@ class _Partition(Condition):
 
 
 class _Group(Condition):
-    """Reads the state of the group and how many members it has."""
+    """Reads the state of the group and its number of members."""
 
     def __init__(self, wanted: ForGroup, cluster: RunningCluster) -> None:
         super().__init__(("group", wanted.id))
@@ -319,7 +315,7 @@ class _Group(Condition):
 
 
 class _Telemetry(Condition):
-    """Reads how many pushes the brokers have taken, and looks through those that are kept when there are more."""
+    """Reads the number of pushes that the brokers have accepted; when it grows, checks the stored ones."""
 
     def __init__(self, wanted: ForTelemetry, cluster: RunningCluster) -> None:
         super().__init__("telemetry")

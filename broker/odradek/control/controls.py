@@ -1,4 +1,4 @@
-"""What can be done to a running cluster, from its own event loop; `testing.Cluster` and the hub are doors to this."""
+"""Actions on a running cluster, from its own event loop; `testing.Cluster` and the hub use them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from odradek.config.keys import INT_MAX
 from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.core.machine import Refused
+from odradek.faults.armed import Armed
+from odradek.metadata.api.listener_certificates import ListenerCertificates
 from odradek.metadata.brokers import may_lead
 from odradek.metadata.configs import Operation, Step
 from odradek.metadata.image import ResourceType
+from odradek.net.outside import deed
 from odradek.txn.entry import EPOCH_MAX
 from odradek.txn.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
@@ -23,20 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["Controls"]
 
 __tracebackhide__ = True
-"""What cannot be done is said in a sentence: pytest leaves these frames out of the tracebacks of tests."""
+"""Refuse an impossible action in one sentence: pytest leaves these frames out of the tracebacks of tests."""
 
 
 class Controls:
-    """One cluster. Nothing here waits: what brokers have to ask of one another follows in later turns of the loop.
+    """Actions on one cluster. Nothing here waits: messages between brokers follow in later turns of the loop.
 
-    What the controller decides is known to every broker that hears, though, when the method returns.
+    Decisions of the controller, however, are known to every running broker when the method returns.
 
-    Every method raises LookupError for what there is not, RuntimeError for what cannot be done now, and ValueError for
-    what cannot be at all.
+    Every method raises LookupError for things that do not exist, RuntimeError for actions that are impossible now, and
+    ValueError for invalid values.
     """
 
     def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
+        self.outside = cluster.outside
 
     @property
     def broker_ids(self) -> list[int]:
@@ -58,29 +62,43 @@ class Controls:
         return broker
 
     def leader(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition; -1 if none does."""
+        """The leader of a partition; -1 if there is none."""
         registered = self.node().image.partition(topic, partition)
         if registered is None:
             raise LookupError(f"there is no partition {partition} of topic {topic}")
         return self._cluster.leads(registered)
 
     def advertise(self, broker: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
-        """Tell clients another address of a broker's listener from now on; it listens where it did."""
+        """Change the advertised address of a broker's listener; the broker still listens at its old one."""
         self.known(broker)
         self._cluster.advertise(broker, port=port, host=host, listener=listener)
 
     def reload_certificates(self) -> None:
-        """Read the keys and certificates of every listener again, for the connections to come."""
+        """Read the keys and certificates of every listener again, for new connections."""
         self._cluster.reload_certificates()
 
-    # ------------------------------------------------------------------ leaders and coordinators
+    @deed
+    def remove_rule(self, armed: Armed) -> None:
+        """Apply a rule no longer; what it holds is served."""
+        self._cluster.rules.remove(armed)
 
+    @deed
+    def release(self, armed: Armed, count: int | None = None) -> int:
+        """Serve the requests that a rule holds, all or so many; their number."""
+        return self._cluster.rules.release(armed, count)
+
+    @deed
+    def clear_rules(self) -> None:
+        """Remove every rule, and forget what any of them expects."""
+        self._cluster.rules.clear()
+
+    @deed
     def move_leader(self, topic: str, partition: int, *, to: int | None, unclean: bool = False) -> int:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log.
 
-        Without a broker it is the next in sync that runs, by the ids. Raises RuntimeError for one that is out of sync,
-        unless the move may be `unclean`: what that one lacks is lost then, be it committed or not.
-        Returns the broker.
+        Without a broker it is the next running one in sync, by id. Raises RuntimeError for one that is out of sync,
+        unless the move may be `unclean`: records that it lacks are then lost, even committed ones. Returns the id of
+        the new leader.
         """
         self.leader(topic, partition)
         if to is None:
@@ -101,7 +119,7 @@ class Controls:
         assert registered is not None, "it was looked up before"
         present = registered.leader
         able = [each for each in self._cluster.heard if unclean or may_lead(registered, each)]
-        # A replica comes before a broker that would have to be given everything first.
+        # A replica is preferred over a broker to which the data would have to be copied first.
         able.sort(key=lambda each: (each == present, each not in registered.replicas, each < present, each))
         if not able:
             isr = sorted(registered.isr)
@@ -111,89 +129,96 @@ class Controls:
             )
         return able[0]
 
+    @deed
     def move_coordinator(self, kind: CoordinatorKind, key: str, *, to: int | None = None, unclean: bool = False) -> int:
-        """Move the coordinator of a group or a transactional id, as `move_leader` moves a leader; where it is."""
+        """Move the coordinator of a group or transactional id as `move_leader` does; returns its new broker."""
         topic = self.node().image.topic(kind.topic)
         if topic is None:
             raise LookupError(f"there is no {kind.topic} yet")
         index = partition_for(key, len(topic.partitions))
         return self.move_leader(kind.topic, index, to=to, unclean=unclean)
 
+    @deed
     def set_coordinator_load_ms(self, milliseconds: int) -> None:
-        """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
+        """From now on coordinators take this long (ms) to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
         if not 0 <= milliseconds <= INT_MAX:
             raise ValueError(f"coordinators take no {milliseconds} ms to load: give 0 or more, up to {INT_MAX}")
         for node in self.nodes():
             node.coordinators.load_ms = milliseconds
 
+    @deed
     def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
-        """Give an idle transactional id this epoch, as if its producer had been at work for long."""
+        """Give an idle transactional id this epoch, as after a long life of its producer."""
         if not 0 <= epoch <= EPOCH_MAX:
             raise ValueError(f"a producer epoch is a number from 0 to {EPOCH_MAX}, not {epoch}")
         for driver in self._cluster.drivers.values():
             if driver.stopped:
                 continue
-            shard = driver.node.coordinators.transactional(transactional_id)
+            shard = driver.node.transaction_coordinators.of(transactional_id)
             if not isinstance(shard, Refused):
                 driver.act(lambda shard=shard: force_epoch(shard, transactional_id, epoch))  # type: ignore[misc]
                 return
         raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
 
-    # ------------------------------------------------------------------ levels and configs
-
+    @deed
     def set_feature(self, name: str, level: int) -> None:
-        """Finalize another level of a feature, up or down, as an operator would (UpdateFeatures)."""
+        """Finalize another level of a feature, as an operator does with UpdateFeatures."""
         error = self._cluster.decide(lambda controller: _set_feature(controller, name, level))
         if error is not None:
             raise ValueError(error)
 
+    @deed
     def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs as an operator would (IncrementalAlterConfigs); None takes one back."""
+        """Set configs, as an operator does with IncrementalAlterConfigs; None deletes a value."""
         if resource_type == ResourceType.BROKER and name:
-            # The controller cannot know which certificates a broker has; the broker does.
+            # Only the broker knows its certificates, so the controller cannot check them.
             steps = [
                 Step(key, Operation.DELETE if value is None else Operation.SET, value) for key, value in changes.items()
             ]
-            failure = self.node(int(name)).listener_certificates.complaint(steps)
+            failure = ListenerCertificates(self.node(int(name))).complaint(steps)
             if failure is not None:
                 raise ValueError(failure.message)
         error = self._cluster.decide(lambda controller: controller.alter_configs(resource_type, name, changes))
         if error is not None:
             raise ValueError(error)
 
-    # ------------------------------------------------------------------ brokers
-
+    @deed
     def disconnect_clients(self) -> None:
-        """Close every connection of a client; what a broker is asked meanwhile is served, the answers are lost."""
+        """Close every connection of a client. Requests that are under way are served, and their answers are lost."""
         for driver in self._cluster.drivers.values():
             driver.hang_up_clients()
 
+    @deed
     def stop_broker(self, broker: int, *, cleanly: bool = False, fence_after_ms: int = 0) -> None:
-        """End a broker, cleanly or as if its machine were gone; others take over what it led, at once or so much later.
+        """Stop a broker, cleanly or as in a crash; others take over its partitions, at once or after a time.
 
         It may be stopped already.
         """
         self._cluster.stop_broker(self.known(broker), cleanly=cleanly, fence_after_ms=fence_after_ms)
 
+    @deed
     def start_broker(self, broker: int) -> None:
-        """Start a broker again that was stopped, at the same address. It may run already."""
+        """Start a stopped broker again, at the same address. It may run already."""
         if self._cluster.drivers[self.known(broker)].stopped:
             self._cluster.start_broker(broker)
 
+    @deed
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
-        """From now on the replicas of a broker take so long to acknowledge; None: for ever."""
+        """From now on the replicas of a broker acknowledge after this time; None: never."""
         node_id = self.known(broker)
         self._cluster.decide(lambda controller: controller.set_replica_lag(node_id, milliseconds))
 
+    @deed
     def pause_broker(self, broker: int) -> None:
-        """Have a broker hear nothing of clients or of other brokers, while its connections stay open.
+        """Pause a broker: its connections stay open, but it receives nothing from clients or other brokers.
 
-        It may be paused already, and then that goes on as it began.
+        If it is paused already, nothing changes.
         """
         self._cluster.pause_broker(self._alive(broker))
 
+    @deed
     def resume_broker(self, broker: int) -> None:
-        """Let a broker that was paused hear again, what has waited first; it may not be paused at all."""
+        """Resume a paused broker; waiting input comes first. It may not be paused at all."""
         self._cluster.resume_broker(self._alive(broker))
 
     def _alive(self, broker: int) -> int:
@@ -203,7 +228,7 @@ class Controls:
 
 
 def _set_feature(controller: ControllerRole, name: str, level: int) -> str | None:
-    """Why a feature cannot be set to a level, or None; the level that it has is no change."""
+    """The reason why a feature cannot have a level, or None; its present level is always possible."""
     return None if controller.image.feature(name) == level else controller.set_feature(name, level)
 
 

@@ -1,4 +1,4 @@
-"""The kinds of events that there are (docs/events.md): what is mistyped would be waited for in vain."""
+"""The kinds of events (docs/events.md); unknown ones are refused, because a wait for one would never end."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ KINDS = (
     "leadership_taken",
     "leadership_given_up",
     "log_truncated",
+    "dead_letters_lost",
     "feature_changed",
     "group_state_change",
     "telemetry_pushed",
@@ -41,7 +42,7 @@ KINDS = (
 
 
 def check_kind(kind: str) -> str:
-    """The kind, if there is such a one. Raises ValueError, one sentence, if not."""
+    """The kind, if it exists. Raises ValueError with one sentence if not."""
     if kind in KINDS:
         return kind
     near = get_close_matches(kind, KINDS, n=1)

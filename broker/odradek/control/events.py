@@ -1,4 +1,4 @@
-"""The events of a cluster, the newest of them, for whoever follows; a slow reader is told what it has missed."""
+"""The newest events of a cluster, for clients that follow them; a slow reader learns how many it has missed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class EventRing:
     ) -> None:
         self.recent = Recent(now, size=size, also=also)
         self._of_kind: dict[str, deque[Happened]] = {}
-        """The same events by kind, in order; of a kind that has become rare some that are not kept any more."""
+        """The same events by kind, in order; rare kinds may have some that are no longer stored otherwise."""
         self._sorted = 0
-        """The number of the last event that is among them: who asks for a kind has the others sorted first."""
+        """The number of the last event in the index by kind: newer ones are added to it at the next question."""
         self._changed: asyncio.Event | None = None
         self.ended = False
-        """Whether the cluster is gone: nothing follows."""
+        """Whether the cluster has ended, so that no event follows."""
 
     @property
     def last(self) -> int:
@@ -40,19 +40,19 @@ class EventRing:
 
     @property
     def first(self) -> int:
-        """The number of the oldest event that is kept; one more than `last` if none is."""
+        """The number of the oldest stored event; one more than `last` if none is stored."""
         return self.recent.first
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
-        """Keep what a node tells."""
+        """Store the facts of a node."""
         self.recent.emit(node_id, facts)
         if self._of_kind and self._sorted < self.first:
-            self._of_kind.clear()  # nobody has asked since, and what they were asked for is gone
+            self._of_kind.clear()  # no reader has asked since, and the index would only have dropped events
         if self._changed is not None:
             self.wake()
 
     def _by_kind(self, kind: str) -> deque[Happened]:
-        """The events of a kind; those that have happened since somebody asked last are sorted now."""
+        """The events of a kind; first those since the last question are added to the index."""
         first = self.first
         for event in self.recent.after(self._sorted):
             self._sorted = event.seq
@@ -65,33 +65,33 @@ class EventRing:
         return self._of_kind.get(kind, deque())
 
     def last_of(self, kind: str) -> int:
-        """The number of the newest event of this kind that is kept; 0 if there is none."""
+        """The number of the newest stored event of this kind; 0 if there is none."""
         events = self._by_kind(kind)
         return events[-1].seq if events and events[-1].seq >= self.first else 0
 
     def of_kind(self, kind: str, seq: int) -> list[Happened]:
-        """The events of this kind above this number that are kept, in order; costs what there are of them."""
+        """The stored events of this kind above this number, in order; the cost is proportional to their number."""
         above = max(seq, self.first - 1)
         newest_first = takewhile(lambda event: event.seq > above, reversed(self._by_kind(kind)))
         return list(newest_first)[::-1]
 
     def after(self, seq: int) -> Iterator[Happened]:
-        """The events above this number that are kept, in order."""
+        """The stored events above this number, in order."""
         return self.recent.after(seq)
 
     def wake(self) -> None:
-        """Have everybody who waits look again."""
+        """Wake all readers."""
         if self._changed is not None:
             self._changed.set()
             self._changed = None
 
     def end(self) -> None:
-        """The cluster is gone: who follows stops."""
+        """The cluster has ended: readers stop."""
         self.ended = True
         self.wake()
 
     async def changed(self, timeout_s: float) -> None:
-        """Return when something may have changed, or after so long."""
+        """Return when there may be something new, or after this time."""
         if self._changed is None:
             self._changed = asyncio.Event()
         try:
@@ -102,6 +102,6 @@ class EventRing:
 
 
 def event_body(event: Happened) -> EventBody:
-    """An event for whoever looks at it: with the body of a request or response, which is made readable now."""
+    """An event as the hub shows it; the body of a request or response is formatted now."""
     fact = event.fact
     return EventBody(seq=event.seq, at_ms=event.at_ms, node=event.node, kind=fact.kind, fields=fact.fields | fact.body)

@@ -1,4 +1,4 @@
-"""The history of a cluster's newest events, as the page asks for it while it is looked at."""
+"""The history of a cluster's newest events, for the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["MOST_MAX", "history"]
 
 MOST_MAX = 5_000
 NEAR = 12
-"""So many events before and behind one of a transactional id are looked at: its requests are among them."""
+"""The number of events before and behind one of a transactional id that are searched for its requests."""
 NAMES_IT = frozenset(
     {
         "state_change",
@@ -27,18 +27,17 @@ NAMES_IT = frozenset(
         "resumed",
     }
 )
-"""Kinds of events with a transactional id."""
 NAMES_ITS_PRODUCER = frozenset({"transaction_opened", "marker_written", "transaction_closed"})
-"""Those with a producer id alone."""
+"""Kinds of events with a producer id only."""
 NS_PER_MS = 1_000_000
 
 
 def history(
     ring: EventRing, title: str, *, most: int = 500, transactional_id: str | None = None, before: int | None = None
 ) -> History:
-    """The newest events that are kept, at most so many, or those before a number.
+    """The newest stored events up to a limit, or those before a number.
 
-    With a transactional id those about it, and those near them. Nothing is kept between two calls.
+    With a transactional id: the events about it, and those near them. Nothing is stored between two calls.
     """
     end = ring.last + 1 if before is None else min(before, ring.last + 1)
     if transactional_id is None:
@@ -79,7 +78,7 @@ def _happened(ring: EventRing, seqs: frozenset[int]) -> Iterator[Happened]:
 
 
 def _event(each: Happened) -> Event:
-    """By the brokers' clock: a test may move it."""
+    """A time by the brokers' clock, which a test may move."""
     fact = each.fact
     return Event(
         seq=each.seq, at_ns=each.at_ms * NS_PER_MS, node=each.node, kind=fact.kind, fields=fact.fields | fact.body

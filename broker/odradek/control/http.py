@@ -1,4 +1,4 @@
-"""The hub over HTTP: who may ask, what is asked, and what is wrong with it as a problem document (RFC 9457)."""
+"""The hub over HTTP: authorization, routing, and errors as problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Access", "make_app"]
 
 _ANY_NAME = re.compile(r"{(key|transactional_id|group|rule)}")
-"""Parts of paths that may hold a slash."""
+"""Parameters of paths that may contain a slash."""
 BODY_BYTES_MAX = 1 << 20
 SILENCE_S = 15.0
-"""So often a stream without events says that it is alive."""
+"""The interval at which a stream without events sends a sign of life."""
 JSON, PROBLEM, STREAM = "application/json", "application/problem+json", "text/event-stream"
 TITLES = {
     400: "Bad request",
@@ -57,18 +57,18 @@ TITLES = {
 
 
 class Access(Struct, frozen=True):
-    """Who may ask: those who name one of these hosts, and with the token where there is one."""
+    """The requests that are served: they name one of these hosts, and have the token if there is one."""
 
     hosts: frozenset[str] | None
     """`HOST:PORT` as in the header Host; None: any."""
     token: str | None = None
 
     def refusal(self, request: Request) -> Problem | None:
-        """Why this request is not served, before anything else is looked at."""
+        """The reason why this request is refused, checked before anything else."""
         return self.foreign(request) or self._without_token(request)
 
     def foreign(self, request: Request) -> Problem | None:
-        """Why a request is not served that names another host, or comes from a page of another origin."""
+        """The reason why a request is refused that names another host, or comes from a page of another origin."""
         host = request.headers.get("host", "").lower()
         if self.hosts is not None and host not in self.hosts:
             return problem(403, f"This hub is not called {host}: it is {', '.join(sorted(self.hosts))}.")
@@ -86,7 +86,7 @@ class Access(Struct, frozen=True):
 
 
 def problem(status: int, detail: str, *, field: str | None = None, nearest: object = None) -> Problem:
-    """A problem document; the detail becomes a sentence."""
+    """A problem document with this detail as a sentence."""
     sentence = detail[:1].upper() + detail[1:]
     if not sentence.endswith((".", "!", "?")):
         sentence += "."
@@ -100,7 +100,7 @@ def _answer(status: int, value: object, media_type: str = JSON) -> Response:
 
 
 def _file(made: File) -> Response:
-    """A file to be saved: a browser must not run one as a page of the hub."""
+    """A file for download: a browser must not run it as a page of the hub."""
     headers = {"content-disposition": f'attachment; filename="{made.name}"', "x-content-type-options": "nosniff"}
     return Response(made.content, media_type=made.media_type, headers=headers)
 
@@ -113,7 +113,7 @@ def _refused(what: Problem) -> Response:
 
 
 def _problem_of(error: Exception) -> Problem | None:
-    """What an exception says to the client; None for a bug."""
+    """The status and text for an exception; None for a bug."""
     match error:
         case HTTPException():
             return problem(error.status_code, error.detail)
@@ -171,7 +171,7 @@ def make_app(hub: Hub, access: Access) -> Starlette:
 
 @cache
 def _openapi() -> bytes:
-    from odradek.control.openapi import document  # most hubs are never asked for it
+    from odradek.control.openapi import document  # most hubs never run a browser's page
 
     return msgspec.json.encode(document())
 
@@ -196,7 +196,7 @@ class _Calls:
         refused = self._access.refusal(request)
         if refused is not None:
             return _refused(refused)
-        # Who asks for the headers alone is answered like who asks for all.
+        # HEAD is answered as GET.
         endpoint = self._endpoints.get(request.method) or self._endpoints["GET"]
         try:
             return await self._call(endpoint, request)
@@ -230,7 +230,7 @@ class _Calls:
 
 
 class _Front(_Calls):
-    """`/`: the page for a browser, the call for everybody else."""
+    """`/`: the page for a browser, otherwise the call."""
 
     async def _serve(self, request: Request) -> Response:
         if prefers_html(request.headers.get("accept", "")):
@@ -244,7 +244,7 @@ class _Front(_Calls):
 
 
 async def _while_connected(run: Any, request: Request) -> object:
-    """What a call answers; it is given up when the client goes away."""
+    """The answer of a call; the call is cancelled when the client disconnects."""
     running = asyncio.ensure_future(run)
     gone = asyncio.ensure_future(_gone(request))
     try:
@@ -269,7 +269,7 @@ async def _body(endpoint: Endpoint, request: Request) -> object:
         if len(raw) > BODY_BYTES_MAX:
             raise HTTPException(413, f"A body is at most {BODY_BYTES_MAX} bytes long")
     if endpoint.body is None:
-        # Many libraries send an object whether there is something to say or not.
+        # Many libraries send an empty object in place of no body.
         if raw.strip() and _decoded(raw) != {}:
             raise PlanError("This call takes no body, or {}.", path="$", source="body", line=None, column=None)
         return None
@@ -299,7 +299,7 @@ def _stream(hosted: Hosted, request: Request) -> Response:
 
 
 async def _told(hosted: Hosted, ring: EventRing, after: int, kinds: frozenset[str]) -> AsyncIterator[bytes]:
-    """Server-sent events; a reader that is too slow is told how many it has missed, and goes on with the oldest."""
+    """Server-sent events. A slow reader learns how many it has missed, and goes on with the oldest stored one."""
     with hosted.heard():
         yield b": odradek\n\n"
         while True:
@@ -307,7 +307,7 @@ async def _told(hosted: Hosted, ring: EventRing, after: int, kinds: frozenset[st
                 lost = {"from": after + 1, "to": ring.first - 1}
                 after = ring.first - 1
                 yield f"event: gap\nid: {after}\ndata: ".encode() + msgspec.json.encode(lost) + b"\n\n"
-            # What is sent may take long, and the ring goes on meanwhile: each look takes a part of it only.
+            # Sending may take long while new events arrive: each round sends a part only.
             part = []
             for event in ring.after(after):
                 after = event.seq
@@ -335,4 +335,4 @@ async def _told(hosted: Hosted, ring: EventRing, after: int, kinds: frozenset[st
 
 PART = 100
 GATHERED_S = 0.02
-"""What happens within so long is told at once: however many follow, the brokers have most of the time."""
+"""Events within this time are sent together: brokers keep most of the processor, whatever the number of streams."""

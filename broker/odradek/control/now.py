@@ -1,6 +1,6 @@
-"""What a cluster does now, in one look, and no more of it than a person can read.
+"""A view of a cluster for people, of limited size.
 
-A cluster may have ten thousand partitions: views are made of those alone that are shown.
+A cluster may have ten thousand partitions: details are read only for those that are shown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from odradek.txn.states import RESTING
 if TYPE_CHECKING:
     from odradek.broker import Node
     from odradek.control.hub import Hosted
-    from odradek.core.flow import Wait
+    from odradek.core.flow import Pending
     from odradek.faults.armed import SeenRequest
     from odradek.group.coordinator import GroupCoordinator
     from odradek.host.call import Call
@@ -54,17 +54,17 @@ T = TypeVar("T")
 
 
 class Bounds(Struct, frozen=True):
-    """How much of a cluster is told."""
+    """The limits of a view."""
 
     find: str
-    """Things whose names contain this, in small letters; empty: all."""
+    """Only things whose names contain this text, in small letters; empty: all."""
     most: int
-    """So many of each kind."""
+    """The number of things of each kind."""
     batches: int
-    """So many of the newest batches of each partition."""
+    """The number of newest batches of each partition."""
 
     def finds(self, *names: object) -> bool:
-        """Whether one of these names contains what is looked for."""
+        """Whether one of these names contains the text of the search."""
         return not self.find or any(self.find in str(name).lower() for name in names)
 
 
@@ -73,15 +73,15 @@ class _Waiting(Struct, frozen=True):
 
     node: Node
     call: Call
-    wait: Wait[object] | None
+    wait: Pending | None
     since_ms: int
 
     def request(self) -> SeenRequest:
-        """What it asks for."""
+        """The request as the event log shows it."""
         return seen(self.node, self.call)
 
     def view(self, now: int, rules: dict[int, str], held: frozenset[int]) -> WaitingView:
-        """The request as the page shows it."""
+        """The request for the page."""
         parked = parked_view(self.node, self.call, self.wait, now - self.since_ms, rules)
         return WaitingView(
             **structs.asdict(parked),
@@ -92,29 +92,29 @@ class _Waiting(Struct, frozen=True):
 
 
 class _SentToItself(Struct, frozen=True):
-    """A request that a broker has sent to itself, and a rule keeps."""
+    """A request that a broker has sent to itself, and a rule holds."""
 
     parked: ParkedView
     seen: SeenRequest
     since_ms: int
 
     def request(self) -> SeenRequest:
-        """What it asks for."""
+        """The request as the event log shows it."""
         return self.seen
 
     def view(self, now: int, rules: dict[int, str], held: frozenset[int]) -> WaitingView:
-        """The request as the page shows it."""
+        """The request for the page."""
         kept = "held" if self.parked.deadline_ms is None else "delayed"
         return WaitingView(**structs.asdict(self.parked), ids=self.seen.ids, what="", kept=kept)
 
 
 def now_view(hosted: Hosted, bounds: Bounds) -> NowView:
-    """A cluster as it is now, in its event loop."""
+    """A cluster at this moment, read in its event loop."""
     cluster, left_out = hosted.running, dict[str, int]()
     image = cluster.controller.node.image
 
     def shown(kind: str, found: Iterable[T], rests: Callable[[T], bool] | None = None) -> list[T]:
-        """Those that are shown, in their order; where there are too many, those that rest go first."""
+        """The things that are shown, in order. If there are too many, those at rest are left out first."""
         each = list(found)
         if len(each) <= bounds.most:
             return each
@@ -164,7 +164,7 @@ def _features(image: MetadataImage) -> list[FeatureView]:
 
 
 def _transactions(cluster: RunningCluster, bounds: Bounds) -> list[tuple[Node, Ledger, Entry]]:
-    """Those that are found by their id or by a partition, by name."""
+    """Transactions found by id or by a partition, by name."""
     found = [
         each for each in transactions(cluster) if bounds.finds(each[2].transactional_id, *_places(each[2], bounds))
     ]
@@ -172,13 +172,13 @@ def _transactions(cluster: RunningCluster, bounds: Bounds) -> list[tuple[Node, L
 
 
 def _places(entry: Entry, bounds: Bounds) -> Iterator[str]:
-    """The partitions of a transaction, where something is looked for."""
+    """The partitions of a transaction, if a search needs them."""
     if bounds.find:
         yield from (f"{topic}-{index}" for topic, index in entry.partitions)
 
 
 def _partitions(cluster: RunningCluster, bounds: Bounds) -> list[tuple[Node, Partition]]:
-    """Those that are found by their name or by the id of a transaction that is open there, by name."""
+    """Partitions found by name, or by the id of a transaction that is open in them, by name."""
     found = sorted(led_partitions(cluster).items())
     if not bounds.find:
         return [led for _, led in found]
@@ -204,7 +204,7 @@ def _groups(cluster: RunningCluster, bounds: Bounds) -> list[tuple[Node, GroupCo
 
 
 def _waiting(cluster: RunningCluster, bounds: Bounds) -> list[_Waiting | _SentToItself]:
-    """Those that are found by what they say of themselves or by the rule that keeps them, the oldest first."""
+    """Requests found by their text or by the rule that holds them, oldest first."""
     found: list[_Waiting | _SentToItself] = [
         _Waiting(node, *each) for node in running(cluster) for each in parked_calls(node)
     ]

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the hub, made of the table of calls and the Structs of their bodies and answers."""
+"""The OpenAPI document of the hub, made from the table of calls and the Structs of their bodies and answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,19 @@ __all__ = ["document"]
 REF = "#/components/schemas/{name}"
 
 
+def _anything(kind: type) -> dict[str, str]:
+    """The schema of a value that may be any JSON: fields of an answer that a rule gives."""
+    if kind is not object:
+        raise NotImplementedError
+    return {"description": "any JSON"}
+
+
 def document() -> dict[str, Any]:
-    """The document, as OpenAPI 3.1 has it."""
+    """The OpenAPI 3.1 document."""
     kinds: list[Any] = [Problem, Rule, list[Rule], Plan]
     for endpoint in ENDPOINTS:
         kinds += [kind for kind in (endpoint.body, endpoint.answer) if kind not in (None, type(None), Any, File)]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template=REF)
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=REF, schema_hook=_anything)
     by_kind = {str(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     either = {"oneOf": [by_kind[str(kind)] for kind in (Rule, list[Rule], Plan)]}
     paths: dict[str, dict[str, Any]] = {}
@@ -56,9 +63,9 @@ def document() -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema as those expect it who generate code from it.
+    """A schema in the form that code generators expect.
 
-    An array says what it holds, even if that may be anything, and a description is not indented as in a docstring.
+    An array names the type of its items, even if that may be anything, and a description has no indentation.
     """
     if isinstance(schema, list):
         return [_plain(each) for each in schema]
@@ -73,7 +80,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _tag(path: str) -> str:
-    """What a call is about: the part of a cluster, or the clusters."""
+    """The tag of a call: the part of a cluster that it concerns, or clusters."""
     parts = [part for part in path.split("/") if part and not part.startswith("{")]
     return parts[1] if len(parts) > 1 else "clusters"
 

@@ -1,8 +1,8 @@
 """The page of the hub over HTTP: `/` for a browser, and its files under `/page/`.
 
-These are the files of the package and hold nothing of a cluster, so that they need no token: a browser cannot send
-one when a person opens an address. The page asks for the token and sends it with every call, and no call is answered
-without it. Foreign hosts and origins get the files as little as anything else.
+The files belong to the package and contain nothing of a cluster, so they need no token: a browser cannot send one when
+a person opens an address. The page asks for the token and sends it with every call; calls are refused without it.
+Foreign hosts and origins are refused the files, too.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Nothing comes from elsewhere, nothing runs that is not a file of the page, and no other page shows this one."""
+"""The page loads nothing from elsewhere, runs only its own files, and cannot be embedded."""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
-    # A browser asks again each time: the next version of Odradek may listen on the same port.
+    # Browsers must revalidate: another version of Odradek may listen on the same port later.
     "cache-control": "no-cache",
     "vary": "Accept",
 }
@@ -44,7 +44,7 @@ JSON_TYPES = {"application/json": 2, "application/*": 1, "*/*": 0}
 
 
 def prefers_html(accept: str) -> bool:
-    """Whether the header Accept asks for HTML rather than for JSON, as browsers do; `*/*` does not."""
+    """Whether the header Accept prefers HTML to JSON, as that of browsers does; `*/*` does not."""
     return _quality(accept, TYPES) > _quality(accept, JSON_TYPES)
 
 
@@ -67,7 +67,7 @@ def _number(text: str) -> float:
 
 
 def page_file(request: Request, name: str = INDEX) -> Response | None:
-    """A file of the page, or 304 for a browser that has it already; None where there is none of this name."""
+    """A file of the page, or 304 if the browser has it already; None for an unknown name."""
     from odradek import page  # most hubs are never opened in a browser
 
     if name not in page.names():

@@ -1,6 +1,6 @@
-"""Plans: rules as text. What is wrong is told with its line and column, or its JSON path, and what may stand there.
+"""Plans: rules as text. An error names its line and column, or its JSON path, and the permitted values.
 
-A plan is refused as a whole. `read_plan` takes YAML or JSON text, `plan_of` what a JSON body holds.
+A plan is refused as a whole. `read_plan` takes YAML or JSON text, `plan_of` the value of a JSON body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ClusterPlan", "Plan", "PlanError", "Steps", "converted", "load_plan"
 
 T = TypeVar("T")
 Steps = tuple[str | int, ...]
-"""Where something stands: names of fields and numbers of elements."""
+"""A path to a part: names of fields and numbers of elements."""
 Positions = Mapping[Steps, tuple[int, int]]
 """Lines and columns, from 1."""
 
@@ -36,7 +36,7 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 class PlanError(ValueError):
     """A plan is refused: `str` is one sentence with its place.
 
-    `path` is a JSON path (`$.rules[0].match.api`), `line` and `column` count from 1 where a text was read.
+    `path` is a JSON path (`$.rules[0].match.api`); `line` and `column` count from 1 if the plan was a text.
     """
 
     def __init__(self, sentence: str, *, path: str, source: str, line: int | None, column: int | None) -> None:
@@ -50,7 +50,7 @@ class PlanError(ValueError):
 
 
 class ClusterPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The cluster that a plan is made for; what is not said is as without a plan."""
+    """The cluster of a plan; fields that are left out have the defaults of a cluster without a plan."""
 
     brokers: int | None = None
     topics: list[str] = []
@@ -62,7 +62,7 @@ class ClusterPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     @property
     def overrides(self) -> dict[str, str]:
-        """The configuration as text, as a command line has it."""
+        """The configuration as texts, as on a command line."""
         return {
             key: str(value).lower() if value is True or value is False else str(value)
             for key, value in self.config.items()
@@ -70,7 +70,7 @@ class ClusterPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a plan says."""
+    """The content of a plan."""
 
     rules: list[Rule]
     name: str | None = None
@@ -79,7 +79,7 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 
 
 class _Text:
-    """Something read: its data, and where each part of it stands."""
+    """Parsed text: its data, and the place of each part."""
 
     def __init__(self, data: object, positions: Positions, source: str) -> None:
         self.data = data
@@ -87,7 +87,7 @@ class _Text:
         self.source = source
 
     def error(self, steps: Steps, sentence: str) -> PlanError:
-        """An error at the place of this part, or of the nearest that stands in the text."""
+        """An error at the place of this part, or of the nearest part that has a place."""
         place = steps
         while place and place not in self.positions:
             place = place[:-1]
@@ -96,7 +96,7 @@ class _Text:
 
 
 def load_plan(path: str | PathLike[str]) -> Plan:
-    """The plan in a file. Raises `PlanError` where it cannot be read, too."""
+    """Read the plan in a file. Raises `PlanError`, also if the file cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -106,8 +106,8 @@ def load_plan(path: str | PathLike[str]) -> Plan:
 
 
 def read_plan(text: str, *, source: str = "plan", known: Iterable[str] = ()) -> Plan:
-    """The plan that a YAML or JSON text is; `known` names the rules that are there already, for `when.after`."""
-    from odradek.control.yaml_text import read_yaml  # PyYAML is imported by who reads a plan
+    """Parse a plan from YAML or JSON text; `known` are the names of existing rules, for `when.after`."""
+    from odradek.control.yaml_text import read_yaml  # PyYAML is imported only to read a plan
 
     def refuse(steps: Steps, sentence: str, position: tuple[int, int]) -> PlanError:
         return _Text(None, {steps: position}, source).error(steps, sentence)
@@ -117,18 +117,18 @@ def read_plan(text: str, *, source: str = "plan", known: Iterable[str] = ()) -> 
 
 
 def plan_of(data: object, *, source: str = "body", known: Iterable[str] = ()) -> Plan:
-    """The plan that a JSON body is."""
+    """The plan in a JSON body."""
     return _plan(_Text(data, {}, source), known)
 
 
 def converted(data: object, kind: type[T], *, source: str = "body") -> T:
-    """What a JSON body is, of any kind; raises `PlanError` with the place of what is wrong."""
+    """A JSON body as this type; raises `PlanError` with the place of the first mistake."""
     value: T = _convert(_Text(data, {}, source), data, kind)
     return value
 
 
 def rule_of(data: object, *, source: str = "body", known: Iterable[str] = ()) -> Rule:
-    """The one rule that a JSON body is."""
+    """The single rule in a JSON body."""
     text = _Text(data, {}, source)
     rule: Rule = _convert(text, data, Rule)
     _check_after(text, (), rule, set(known))
@@ -185,7 +185,7 @@ def _convert(text: _Text, data: object, kind: Any) -> Any:
 
 
 def _value_at(data: object, steps: Steps) -> object:
-    """What stands at these steps; None where nothing does."""
+    """The part at this path; None if there is none."""
     for step in steps:
         if isinstance(data, dict):
             data = data.get(step)
@@ -197,10 +197,10 @@ def _value_at(data: object, steps: Steps) -> object:
 
 
 def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:
-    """Where the error is, and what may stand there."""
+    """The place of the error, and the permitted values."""
     found = _AT.fullmatch(str(error))
     assert found is not None
-    # Of what is in a mapping it is not said under which key: then the mapping is the place.
+    # The library does not say which key of a mapping is wrong; then the mapping is the place.
     said, path = found["said"], (found["path"] or "$").partition("[...]")[0]
     steps: Steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
     cause = error.__cause__
@@ -219,7 +219,7 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:
 
 
 def _kind_at(kind: Any, steps: Steps) -> Any:
-    """The type of the part at these steps."""
+    """The type of the part at this path."""
     for step in steps:
         if isinstance(step, int):
             kind = next((get_args(each)[0] for each in _alternatives(kind) if get_origin(each) is list), None)
@@ -240,7 +240,7 @@ def _by_name(struct: Any) -> dict[str, Any]:
 
 
 def _fields(kind: Any) -> list[str]:
-    """The names of the fields of the struct that may stand here."""
+    """The names of the fields that this struct may have."""
     for each in _alternatives(kind):
         if isinstance(each, type) and issubclass(each, Struct):
             return list(each.__struct_encode_fields__)

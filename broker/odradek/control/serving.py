@@ -1,4 +1,4 @@
-"""`odradek hub`: the hub listens, until it is told to stop."""
+"""`odradek hub`: the HTTP server of the hub, until it is stopped."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ __all__ = ["Listening", "listen", "listening", "run_hub"]
 BACKLOG = 128
 DEFAULT = "default"
 LAST_WORDS_S = 2
-"""Calls that are under way when the hub ends have so long."""
+"""The time that calls under way have when the hub ends."""
+KEPT_ALIVE_S = 1800
+"""A connection without calls stays so long; Java's client uses one again for 20 minutes, and fails if it was closed."""
 
 
 class Listening(Struct, frozen=True):
-    """Where the hub listens; its socket is bound before anything else is started."""
+    """The address of the hub; its socket is bound before anything else starts."""
 
     bound: socket.socket
     host: str
@@ -48,14 +50,12 @@ class Listening(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """What a client is given."""
         return url_of(self.host, self.port)
 
     @property
     def access(self) -> Access:
-        """Who may ask."""
         if self.host in EVERYWHERE:
-            return Access(None, self.token)  # a machine has more names than it knows
+            return Access(None, self.token)  # a machine has names that it does not know itself
         names = {self.host, "localhost", "127.0.0.1", "::1"} if _is_loopback(self.host) else {self.host}
         return Access(frozenset(f"{bracketed(name)}:{self.port}".lower() for name in names), self.token)
 
@@ -76,7 +76,7 @@ def listening(address: str, token: str | None, *, default_host: str = "127.0.0.1
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, int(text)))
-        # Not before `uvicorn` serves, but so that a second one fails here.
+        # uvicorn would listen later; listening here makes a second hub on the port fail at once.
         bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
@@ -104,7 +104,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to whoever runs it."""
+    """A server that leaves signals to its caller."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -122,8 +122,9 @@ async def listen(hub: Hub, where: Listening) -> AsyncIterator[None]:
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=LAST_WORDS_S,
+        timeout_keep_alive=KEPT_ALIVE_S,
     )
-    # What fails inside a call is logged where that is known; a client that offers HTTP/2 is nothing to speak of.
+    # Failures inside a call are logged where they are caught; the rest, such as an offer of HTTP/2, needs no line.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server = _Server(config)
     serving = asyncio.create_task(server.serve([where.bound]))
@@ -140,9 +141,9 @@ async def listen(hub: Hub, where: Listening) -> AsyncIterator[None]:
 def controlled(
     where: Listening, *, log: Logger, url_file: Path | None = None, prepared: Prepared | None = None
 ) -> Hosting:
-    """Have the cluster of `odradek serve` be the one cluster, `default`, of a hub that listens there.
+    """Serve the cluster of `odradek serve` as the only cluster, `default`, of a hub on this address.
 
-    What `--security` has prepared is told to who asks the hub; it is taken away by who prepared it.
+    The hub tells clients the credentials of `--security`; the caller removes them at the end.
     """
 
     @asynccontextmanager
@@ -161,27 +162,40 @@ def controlled(
     return hosting
 
 
-async def _run(where: Listening, log: Logger, ready: Callable[[str], None]) -> None:
+async def _run(
+    where: Listening, log: Logger, ready: Callable[[str], None], record: Path | None, with_secrets: bool
+) -> None:
     with heeding_stops() as first_stop:
-        hub = Hub(log=log, host=where.host)
+        hub = Hub(log=log, host=where.host, record=record, with_secrets=with_secrets)
         async with listen(hub, where):
             ready(where.url)
             log.info("stopping", signal=(await first_stop()).name)
 
 
-def run_hub(where: Listening, *, log: Logger, url_file: Path | None, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; the URL is in the file when clients can ask."""
+def run_hub(
+    where: Listening,
+    *,
+    log: Logger,
+    url_file: Path | None,
+    ready: Callable[[str], None],
+    record: Path | None = None,
+    with_secrets: bool = False,
+) -> None:
+    """Serve until SIGINT or SIGTERM; the URL is in the file when clients can ask.
+
+    With `record` everything that comes to its clusters is kept in that folder.
+    """
 
     def tell(url: str) -> None:
         if url_file is not None:
             write_url(url_file, url)
         ready(url)
 
-    anyio.run(_run, where, log, tell, backend="asyncio", backend_options=loop_options())
+    anyio.run(_run, where, log, tell, record, with_secrets, backend="asyncio", backend_options=loop_options())
 
 
 def write_url(path: Path, url: str) -> None:
-    """Write the URL so that who reads it sees all of it or nothing. Raises UsageError."""
+    """Write the URL in one step, so that a reader sees all of it or nothing. Raises UsageError."""
     try:
         part = path.with_name(f"{path.name}.part")
         part.write_text(f"{url}\n")

@@ -1,9 +1,9 @@
-"""The state of a running cluster, as data: read in its event loop, changing nothing."""
+"""The state of a running cluster as data, read in its event loop without changing anything."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.control.messages.clusters import BrokerView
 from odradek.control.messages.deeds import TimeView
@@ -28,7 +28,7 @@ from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
 
 if TYPE_CHECKING:
     from odradek.broker import Node
-    from odradek.core.flow import Wait
+    from odradek.core.flow import Pending
     from odradek.group.coordinator import GroupCoordinator
     from odradek.host.call import Call
     from odradek.log.partition import Partition
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from odradek.records.batch import Batch
     from odradek.txn.entry import Entry
     from odradek.txn.ledger import Ledger
-    from odradek.txn.shard import TransactionShard
     from odradek.wire.messages.list_groups_response import ListedGroup
 
 __all__ = [
@@ -68,7 +67,7 @@ __all__ = [
 ]
 
 BATCHES = 10
-"""So many batches of a partition are told unless another number is asked for."""
+"""The number of batches of a partition, unless another one is given."""
 
 
 def running(cluster: RunningCluster) -> Iterator[Node]:
@@ -76,11 +75,8 @@ def running(cluster: RunningCluster) -> Iterator[Node]:
     return (driver.node for driver in cluster.drivers.values() if not driver.stopped)
 
 
-# ---------------------------------------------------------------------- brokers and time
-
-
 def broker_views(cluster: RunningCluster) -> list[BrokerView]:
-    """Every broker, in the order of the ids."""
+    """Every broker, by id."""
     return [_broker(cluster, node_id) for node_id in sorted(cluster.drivers)]
 
 
@@ -99,7 +95,7 @@ def _broker(cluster: RunningCluster, node_id: int) -> BrokerView:
         connections=sum(not connection.broker for connection in connections),
         parked=sum(connection.parked is not None for connection in connections),
         leads=0 if driver.stopped else sum(partition.is_leader for partition in node.partitions.values()),
-        now_ms=node.now,
+        now_ms=node.clock.now,
     )
 
 
@@ -110,7 +106,7 @@ def _state(driver: Driver) -> str:
 
 
 def time_view(cluster: RunningCluster) -> TimeView:
-    """What time it is for the brokers."""
+    """The current time of the brokers."""
     clock = cluster.clock
     return TimeView(now_ms=clock.now(), ahead_ms=clock.ahead_ms, frozen=clock.frozen)
 
@@ -128,7 +124,7 @@ def parked_views(cluster: RunningCluster) -> list[ParkedView]:
 
 
 def sent_to_itself(cluster: RunningCluster) -> Iterator[tuple[ParkedView, SeenRequest]]:
-    """Requests that a broker has sent to itself, such as markers for a partition that it leads, and a rule keeps."""
+    """Requests that a broker sent to itself, such as markers for a partition that it leads, and a rule holds."""
     if not cluster.has_rules:
         return
     now, nodes = cluster.clock.now(), {node.node_id: node for node in running(cluster)}
@@ -141,7 +137,7 @@ def sent_to_itself(cluster: RunningCluster) -> Iterator[tuple[ParkedView, SeenRe
         kept += [(each.node_id, each.wait, seen(node, each.call), each.since_ms) for each, node in delayed]
         for node_id, wait, request, since in kept:
             if id(wait) in listed or node_id not in nodes or request.sender != "broker":
-                continue  # those of clients have connections, as long as their clients wait
+                continue  # clients' requests have connections, as long as their clients wait
             view = ParkedView(
                 broker=node_id,
                 api=request.api,
@@ -158,23 +154,23 @@ def sent_to_itself(cluster: RunningCluster) -> Iterator[tuple[ParkedView, SeenRe
 
 
 def rules_by_wait(cluster: RunningCluster) -> dict[int, str]:
-    """The rule that keeps a request waiting, by the identity of its wait."""
+    """The rules that hold requests, by the identity of the wait."""
     if not cluster.has_rules:
         return {}
     held = {id(each.wait): armed.name for armed in cluster.rules for each in armed.holding}
     return held | {id(each.wait): armed.name for armed in cluster.rules for each in armed.postponing}
 
 
-def parked_calls(node: Node) -> Iterator[tuple[Call, Wait[Any] | None, int]]:
-    """The requests of a broker that wait: each with what it waits for, and since when (ms)."""
+def parked_calls(node: Node) -> Iterator[tuple[Call, Pending | None, int]]:
+    """The parked requests of a broker: each with its wait, and since when (ms)."""
     for connection in node.connections.values():
         if connection.parked is not None:
             call, flow, since = connection.parked
             yield call, flow.waiting, since
 
 
-def parked_view(node: Node, call: Call, wait: Wait[Any] | None, age_ms: int, rules: dict[int, str]) -> ParkedView:
-    """A request that waits, and the rule because of which it does, if there is one."""
+def parked_view(node: Node, call: Call, wait: Pending | None, age_ms: int, rules: dict[int, str]) -> ParkedView:
+    """A parked request, and the rule that holds it, if one does."""
     return ParkedView(
         broker=node.node_id,
         api=call.api_key.name,
@@ -193,9 +189,6 @@ def _key_text(key: object) -> str:
     return " ".join(_key_text(part) for part in key) if isinstance(key, tuple) else str(key)
 
 
-# ---------------------------------------------------------------------- transactions
-
-
 def transaction_views(cluster: RunningCluster) -> list[TransactionView]:
     """Every transactional id that a coordinator knows, by name."""
     views = [view_of_transaction(*each) for each in transactions(cluster)]
@@ -205,36 +198,30 @@ def transaction_views(cluster: RunningCluster) -> list[TransactionView]:
 def transactions(cluster: RunningCluster) -> Iterator[tuple[Node, Ledger, Entry]]:
     """Every transactional id that a coordinator knows, with its coordinator."""
     for node in running(cluster):
-        for shard in node.coordinators.of_transactions():
+        for shard in node.transaction_coordinators.led():
             for entry in shard.machine.entries():
                 yield node, shard.machine, entry
 
 
 def transaction_view(cluster: RunningCluster, transactional_id: str) -> TransactionView | None:
     """One transactional id; None if no coordinator knows it."""
-    for node, shard in _coordinating(cluster, transactional_id):
-        entry = shard.machine.entry(transactional_id)
-        if entry is not None:
-            return view_of_transaction(node, shard.machine, entry)
-    return None
+    found = _transaction(cluster, transactional_id)
+    return None if found is None else view_of_transaction(*found)
 
 
 def transaction_state(cluster: RunningCluster, transactional_id: str) -> str | None:
-    """Its state alone, which takes microseconds; None if no coordinator knows it."""
-    for _, shard in _coordinating(cluster, transactional_id):
-        entry = shard.machine.entry(transactional_id)
-        if entry is not None:
-            return entry.state.title
-    return None
+    """The state of a transactional id, in microseconds; None if no coordinator knows it."""
+    found = _transaction(cluster, transactional_id)
+    return None if found is None else found[2].state.title
 
 
-def _coordinating(cluster: RunningCluster, transactional_id: str) -> Iterator[tuple[Node, TransactionShard]]:
-    """The coordinator of a transactional id, if it is loaded."""
+def _transaction(cluster: RunningCluster, transactional_id: str) -> tuple[Node, Ledger, Entry] | None:
     for node in running(cluster):
-        shard = node.coordinators.transactional(transactional_id)
+        shard = node.transaction_coordinators.of(transactional_id)
         if not isinstance(shard, Refused):
-            yield node, shard
-            return
+            entry = shard.machine.entry(transactional_id)
+            return None if entry is None else (node, shard.machine, entry)
+    return None
 
 
 def view_of_transaction(node: Node, ledger: Ledger, entry: Entry) -> TransactionView:
@@ -256,9 +243,6 @@ def view_of_transaction(node: Node, ledger: Ledger, entry: Entry) -> Transaction
     )
 
 
-# ---------------------------------------------------------------------- groups
-
-
 def group_views(cluster: RunningCluster) -> list[GroupView]:
     """Every group that a coordinator knows, by name."""
     views = [view_of_group(*each) for each in groups(cluster)]
@@ -268,36 +252,30 @@ def group_views(cluster: RunningCluster) -> list[GroupView]:
 def groups(cluster: RunningCluster) -> Iterator[tuple[Node, GroupCoordinator, ListedGroup]]:
     """Every group that a coordinator knows, with its coordinator."""
     for node in running(cluster):
-        for shard in node.coordinators.of_groups():
+        for shard in node.group_coordinators.led():
             for listed in shard.machine.listed((), ()):
                 yield node, shard.machine, listed
 
 
 def group_view(cluster: RunningCluster, group_id: str) -> GroupView | None:
     """One group; None if no coordinator knows it."""
-    for node, machine in _coordinating_group(cluster, group_id):
-        listed = machine.find(group_id)
-        if listed is not None:
-            return view_of_group(node, machine, listed)
-    return None
+    found = _group(cluster, group_id)
+    return None if found is None else view_of_group(*found)
 
 
 def group_size(cluster: RunningCluster, group_id: str) -> tuple[str, int] | None:
-    """Its state and how many members it has, which takes microseconds; None if no coordinator knows it."""
-    for _, machine in _coordinating_group(cluster, group_id):
-        listed = machine.find(group_id)
-        if listed is not None:
-            return listed.group_state, len(machine.members_of(group_id))
-    return None
+    """The state and number of members of a group, in microseconds; None if no coordinator knows it."""
+    found = _group(cluster, group_id)
+    return None if found is None else (found[2].group_state, len(found[1].members_of(group_id)))
 
 
-def _coordinating_group(cluster: RunningCluster, group_id: str) -> Iterator[tuple[Node, GroupCoordinator]]:
-    """The coordinator of a group, if it is loaded."""
+def _group(cluster: RunningCluster, group_id: str) -> tuple[Node, GroupCoordinator, ListedGroup] | None:
     for node in running(cluster):
-        shard = node.coordinators.group(group_id)
+        shard = node.group_coordinators.of(group_id)
         if not isinstance(shard, Refused):
-            yield node, shard.machine
-            return
+            listed = shard.machine.find(group_id)
+            return None if listed is None else (node, shard.machine, listed)
+    return None
 
 
 def view_of_group(node: Node, machine: GroupCoordinator, listed: ListedGroup) -> GroupView:
@@ -337,9 +315,6 @@ def _offsets(machine: GroupCoordinator, group_id: str) -> list[OffsetView]:
     ]
 
 
-# ---------------------------------------------------------------------- partitions
-
-
 def _led(cluster: RunningCluster, topic: str, index: int) -> tuple[Node, Partition] | None:
     for node in running(cluster):
         partition = node.replicas.led(topic, index)
@@ -375,15 +350,15 @@ def led_partitions(cluster: RunningCluster) -> dict[tuple[str, int], tuple[Node,
 
 
 def partition_offsets(cluster: RunningCluster, topic: str, index: int) -> tuple[int, int] | None:
-    """Its last stable offset and its high watermark, which takes microseconds; None where nobody leads it."""
+    """The last stable offset and high watermark of a partition, in microseconds; None if it has no leader."""
     led = _led(cluster, topic, index)
     return None if led is None else (led[1].last_stable_offset, led[1].high_watermark)
 
 
 def partition_view(cluster: RunningCluster, topic: str, index: int, batches: int = BATCHES) -> PartitionView:
-    """A partition as its leader has it, with so many of its newest batches.
+    """A partition as its leader has it, with this number of its newest batches.
 
-    Raises LookupError where there is no such partition, or nobody leads it.
+    Raises LookupError if there is no such partition, or it has no leader.
     """
     led = _led(cluster, topic, index)
     if led is None:
@@ -394,7 +369,7 @@ def partition_view(cluster: RunningCluster, topic: str, index: int, batches: int
 
 
 def view_of_partition(node: Node, partition: Partition, batches: int) -> PartitionView:
-    """A partition as this broker, its leader, has it, with so many of its newest batches."""
+    """A partition as this broker, its leader, has it, with this number of its newest batches."""
     registered = node.image.partition(partition.topic, partition.index)
     assert registered is not None, "what is led is registered"
     state = partition.producers

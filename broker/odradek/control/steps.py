@@ -1,13 +1,14 @@
-"""What follows from a hit: a rule's `then`, done to the cluster between the steps of its brokers."""
+"""The steps in a rule's `then`, taken on the cluster after a hit, between the steps of its brokers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from odradek.control.controls import Controls
 from odradek.core.internal_topics import CoordinatorKind
 from odradek.metadata.features import TRANSACTION_VERSION
+from odradek.net.outside import deed
 
 if TYPE_CHECKING:
     from odradek.faults.armed import Armed, SeenRequest
@@ -17,15 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["add_rules"]
 
 
-def add_rules(cluster: RunningCluster, rules: Iterable[Rule]) -> list[Armed]:
-    """Apply rules to a real cluster, which can do what follows from them. Raises `RuleError` and applies none."""
+@deed
+def add_rules(cluster: RunningCluster, rules: list[Rule]) -> list[Armed]:
+    """Apply rules to a real cluster, where their steps can be taken. Raises `RuleError` and applies none."""
     if cluster.rules.carry_out is None:
         cluster.rules.carry_out = _Following(cluster).later
     return cluster.rules.add(rules)
 
 
 class _Following:
-    """Does the steps of rules to one cluster."""
+    """Takes the steps of rules on one cluster."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
@@ -46,8 +48,8 @@ class _Following:
         }
 
     def later(self, steps: Sequence[Step], request: SeenRequest) -> None:
-        """Do them in the next turn of the loop: a broker is in the middle of the request now."""
-        self._cluster.loop.call_soon(self._follow, steps, request)
+        """Take them in the next turn of the loop: a broker is in the middle of the request now."""
+        self._cluster.outside.calls.call_soon(self._follow, steps, request)
 
     def _follow(self, steps: Sequence[Step], request: SeenRequest) -> None:
         for step in steps:
@@ -66,7 +68,7 @@ class _Following:
             self._cluster.rules.remove(armed)
 
     def _named(self, name: str | None) -> list[Armed]:
-        """The rule of this name. It was there when the step was made; one that was removed since holds nothing."""
+        """The rule of this name. It existed when the step was made; if it was removed since, it holds nothing."""
         return [armed for armed in self._cluster.rules if armed.name == name]
 
     def _move_leader(self, step: Step, request: SeenRequest) -> None:
@@ -108,7 +110,7 @@ def _named(to: int | Literal["next"] | None) -> int | None:
 
 
 def _first(request: SeenRequest, kind: str) -> str | int:
-    """The first id of this kind that the request carries."""
+    """The first id of this kind in the request."""
     found = request.ids.get(kind)
     if not found:
         raise LookupError(f"{request} carries no {kind}")

@@ -15,15 +15,15 @@ __all__ = ["matches", "push_count", "push_view", "pushes"]
 
 
 def pushes(cluster: RunningCluster) -> list[tuple[int, Push]]:
-    """What every broker has taken, oldest first, and which it was. Raises RuntimeError where none takes any."""
+    """The pushes of every broker, oldest first, with the broker. Raises RuntimeError if no broker accepts any."""
     nodes = _taking(cluster)
     taken = [(node.node_id, push) for node in nodes if node.has_telemetry for push in node.telemetry.pushes]
     return sorted(taken, key=lambda each: each[1].at_ms)
 
 
 def push_count(cluster: RunningCluster) -> int:
-    """How many pushes the brokers have taken, those included that are not kept. Raises as `pushes` does."""
-    return sum(node.metrics.telemetry_pushes for node in _taking(cluster))
+    """The number of accepted pushes, including those that are no longer stored. Raises as `pushes` does."""
+    return sum(node.counters.telemetry_pushes for node in _taking(cluster))
 
 
 def _taking(cluster: RunningCluster) -> list[Node]:
@@ -34,7 +34,7 @@ def _taking(cluster: RunningCluster) -> list[Node]:
 
 
 def matches(push: Push, metric: str, client_id: str | None, terminating: bool | None) -> bool:
-    """Whether a push has a metric whose name begins so, of this client, as its last or not."""
+    """Whether a push is of this client, has a metric with this prefix, and is the client's last one or not."""
     return (
         client_id in (None, push.client_id)
         and terminating in (None, push.terminating)
@@ -43,7 +43,7 @@ def matches(push: Push, metric: str, client_id: str | None, terminating: bool | 
 
 
 def push_view(broker: int, push: Push, metric: str = "") -> PushView:
-    """A push for the hub, with the metrics whose names begin so."""
+    """A push for the hub, with the metrics that have this prefix."""
     return PushView(
         broker=broker,
         at_ms=push.at_ms,

@@ -1,8 +1,8 @@
-"""Those who wait for the state of a cluster: each is woken when what it waits for has changed, and is so.
+"""Waits for the state of a cluster: each is woken when its subject has changed and its condition holds.
 
-A wait names one or several subjects: a transactional id, a partition, a group, a rule, a kind of events. After the
-steps of brokers each subject is read once, however many wait for it; if it has another value than before, those who
-wait for it are asked whether all that they wait for is so. Nothing is read while no broker makes a step.
+A wait names one or several subjects: a transactional id, a partition, a group, a rule, a kind of events. After steps of
+brokers each subject is read once, however many waits name it; if its value has changed, the conditions of those waits
+are checked. Nothing is read while no broker makes a step.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 __all__ = ["ClusterGone", "Condition", "NotYet", "TookTooLong", "Waits", "waits_of"]
 
 REST = 4
-"""After each look at the subjects there is none for so many times as long as it took: a fifth of the processor at most.
+"""After reading the subjects none is read for this multiple of the time that it took: a fifth of the processor at most.
 
-Looking at a few takes microseconds, and a thousand some milliseconds.
+Reading a few takes microseconds, a thousand some milliseconds.
 """
 
 
 class NotYet(Struct, frozen=True):
-    """It is not so: what there is instead."""
+    """The condition does not hold: the state in its place."""
 
     sentence: str
     nearest: object = None
 
 
 class TookTooLong(Exception):
-    """What was waited for did not come in time; the text is one sentence."""
+    """The condition was not met in time; the text is one sentence."""
 
     def __init__(self, pending: list[NotYet], timeout_s: float) -> None:
         super().__init__(f"After {round(timeout_s * 1000)} ms: {'; '.join(each.sentence for each in pending)}.")
@@ -45,37 +45,37 @@ class TookTooLong(Exception):
 
 
 class ClusterGone(LookupError):
-    """The cluster was removed while somebody waited for its state."""
+    """The cluster was removed during a wait."""
 
     def __init__(self) -> None:
         super().__init__("the cluster was removed or reset meanwhile")
 
 
 class Condition(ABC):
-    """Something that is to be so.
+    """A condition on the state of a cluster.
 
-    `read` and `holds` are called often, and so they take a few microseconds; `found` and `lacking` are called once.
+    `read` and `holds` are called often, so they take a few microseconds; `found` and `lacking` are called once.
     """
 
     def __init__(self, subject: Hashable) -> None:
         self.subject = subject
-        """What it is about; conditions with the same subject read the same."""
+        """The subject; conditions with the same subject read the same value."""
 
     @abstractmethod
     def read(self) -> object:
-        """What decides whether it is so. Raises LookupError or RuntimeError where it can never be."""
+        """The value that decides the condition. Raises LookupError or RuntimeError if the condition can never hold."""
 
     @abstractmethod
     def holds(self) -> bool:
-        """Whether it is so. Raises what `read` raises."""
+        """Whether the condition holds for this value. Raises what `read` raises."""
 
     @abstractmethod
     def found(self) -> object:
-        """What there is, when it is so."""
+        """The state that met the condition."""
 
     @abstractmethod
     def lacking(self) -> NotYet:
-        """What there is instead, when it is not so."""
+        """The state in place of it, while the condition does not hold."""
 
 
 class _Waiter:
@@ -88,7 +88,7 @@ class _Waiter:
         self.error: Exception | None = None
 
     def look(self) -> bool:
-        """Whether the wait is over: everything is so, or something can never be."""
+        """Whether the wait is over: all conditions hold, or one can never hold."""
         if self.over.done():
             return True
         try:
@@ -106,14 +106,14 @@ class _Waiter:
             self.over.set_result(None)
 
     def outcome(self) -> list[object] | None:
-        """What was found, None where the wait is not over. Raises what ended it."""
+        """The states that were found; None while the wait goes on. Raises the error that ended it."""
         if self.error is not None:
             raise self.error
         return self.found
 
 
 class _Subject:
-    """Something that is waited for, and its last value."""
+    """A subject of waits, and its last value."""
 
     def __init__(self, read: Callable[[], object]) -> None:
         self._read = read
@@ -124,11 +124,11 @@ class _Subject:
         try:
             return self._read()
         except Exception:
-            # Whoever waits for it reads it again, and is told.
+            # Each of its waits reads it again, and gets the error.
             return object()
 
     def moves(self) -> bool:
-        """Whether it has another value than at the last look."""
+        """Whether the value has changed since the last time."""
         before, self._value = self._value, self._present()
         return before != self._value
 
@@ -144,16 +144,13 @@ class Waits:
         self._rests_until = 0.0
 
     def __len__(self) -> int:
-        """How many are open."""
+        """The number of open waits."""
         return len({waiter for subject in self._subjects.values() for waiter in subject.waiters})
 
     async def until(self, conditions: Sequence[Condition], timeout_s: float) -> list[object]:
-        """Return what was found as soon as all conditions are so, in their order.
+        """Return the states that meet the conditions, in their order, as soon as all hold.
 
-        Raises:
-            ClusterGone: the cluster ends before.
-            TookTooLong: after so many seconds.
-            LookupError, RuntimeError: what a condition raises.
+        Raises ClusterGone if the cluster ends before, TookTooLong after this time, and the errors of conditions.
         """
         if self._changes.over:
             raise ClusterGone
@@ -166,7 +163,7 @@ class Waits:
         return found
 
     async def _wait(self, waiter: _Waiter, timeout_s: float) -> None:
-        """Return when the wait is over, or after so many seconds."""
+        """Return when the wait is over, or after this many seconds."""
         if timeout_s <= 0:
             return
         for each in waiter.conditions:
@@ -180,7 +177,7 @@ class Waits:
         finally:
             self._leave(waiter)
         if not waiter.over.done():
-            # A look may be due that others have delayed.
+            # Other waits may have delayed the next look at the subjects until now.
             waiter.look()
 
     def _leave(self, waiter: _Waiter) -> None:
@@ -193,17 +190,14 @@ class Waits:
         if not self._subjects:
             self._changes.watcher = None
 
-    # ------------------------------------------------------------------ a watcher of the cluster
-
     def changed(self) -> None:
-        """Look when the brokers have done what they are doing, and not too often."""
+        """Read the subjects after the current steps of brokers, and not too often."""
         if self._planned is None:
             wait_s = self._rests_until - perf_counter()
             look = self._look
             self._planned = self._loop.call_later(wait_s, look) if wait_s > 0 else self._loop.call_soon(look)
 
     def ended(self) -> None:
-        """End every wait."""
         for subject in self._subjects.values():
             for waiter in subject.waiters:
                 waiter.fail(ClusterGone())
@@ -222,6 +216,6 @@ class Waits:
 
 
 def waits_of(cluster: RunningCluster) -> Waits:
-    """The waits that are open, or new ones; to be used in the event loop of the cluster, at once."""
+    """The open waits of the cluster; created at the first call. For the event loop of the cluster only."""
     watcher = cluster.changes.watcher
     return watcher if isinstance(watcher, Waits) else Waits(cluster.loop, cluster.changes)

@@ -1,4 +1,4 @@
-"""YAML text as data, and where each part of it stands."""
+"""YAML text as data, with the place of each part."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["read_yaml"]
 Steps = tuple[str | int, ...]
 Position = tuple[int, int]
 Refuse = Callable[[Steps, str, Position], Exception]
-"""Makes the error that is raised: for what part, why, and at which line and column."""
+"""Creates the error for a part, a reason, and a line and column."""
 
 PARTS_MAX = 50_000
-"""A plan of more parts than this, or one whose aliases make so many of it, is refused."""
+"""A plan with more parts is refused, also if aliases make them."""
 
 
 def read_yaml(text: str, refuse: Refuse) -> tuple[object, dict[Steps, Position]]:

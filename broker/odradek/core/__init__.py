@@ -1,1 +1,1 @@
-"""What every machine and every room may use: the contract of machines, clock, flows, timers, turns."""
+"""Shared by all machines and rooms: the contract of machines, clock, flows, timers, turns."""

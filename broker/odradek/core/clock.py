@@ -17,7 +17,10 @@ class Clock:
 
 
 class Rng(Protocol):
-    """Where random numbers come from: a seeded generator, or that of the system."""
+    """Where random numbers come from: a seeded generator, or that of the system.
+
+    A Protocol: tests and the simulator pass `random.Random`, a server `random.SystemRandom`.
+    """
 
     def randrange(self, stop: int, /) -> int: ...
     def randint(self, low: int, high: int, /) -> int: ...

@@ -10,7 +10,7 @@ __all__ = ["event_head", "event_line", "json_form"]
 
 
 def json_form(value: object) -> object:
-    """What JSON has no form for: sets and the like become lists (and bytes, such as topic ids, base64)."""
+    """A JSON form for other values: sets and the like become lists (and bytes, such as topic ids, base64)."""
     if isinstance(value, Iterable):
         return list(value)
     return str(value)

@@ -13,23 +13,40 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable
 from heapq import heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-__all__ = ["Flow", "Kernel", "Parking", "Purgatory", "Wait"]
+from odradek.core.timers import Alarm
+
+__all__ = ["Pending", "Flow", "Kernel", "Parking", "Purgatory", "Wait"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Wait(Generic[T]):
-    """What a parked flow waits for: settled once with a value, by an event, a deadline or a shutdown."""
+class Pending:
+    """The wait of a parked flow, with any type of value."""
 
-    __slots__ = ("_flow", "_kernel", "settled", "value")
+    __slots__ = ("_flow", "_kernel", "settled")
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._flow: Flow | None = None
+        self._flow: Flow[object] | None = None
         self.settled = False
-        self.value: T
+
+    def expire(self) -> None:
+        """The deadline has come: settle it with the value that is kept for that (`Kernel.limit`)."""
+        raise NotImplementedError
+
+
+class Wait(Pending, Generic[T]):
+    """The wait of a parked flow: settled once with a value, by an event, a deadline or a shutdown."""
+
+    __slots__ = ("otherwise", "value")
+
+    value: T
+    """The value, once it is settled."""
+    otherwise: T
+    """The value that it has after its deadline, if it has one."""
 
     def __await__(self) -> Generator[Wait[T], None, T]:
         if not self.settled:
@@ -46,50 +63,63 @@ class Wait(Generic[T]):
             self._kernel.ready.append(self._flow)
         return True
 
+    def expire(self) -> None:
+        self.settle(self.otherwise)
 
-class Flow:
-    """One coroutine on its way; `done` gets its result, or the exception that ended it."""
+
+class Flow(Generic[T_co]):
+    """One coroutine on its way; `done` gets its result, or the exception that ended it.
+
+    The kernel runs flows of any result: `done` of a flow gets no other value than its own coroutine's.
+    """
 
     __slots__ = ("coroutine", "done", "finished", "waiting")
 
-    def __init__(self, coroutine: Coroutine[Any, None, Any], done: Callable[[Any, BaseException | None], None]) -> None:
+    def __init__(
+        self, coroutine: Coroutine[object, None, T_co], done: Callable[[T_co | None, BaseException | None], None]
+    ) -> None:
         self.coroutine = coroutine
         self.done = done
         self.finished = False
-        self.waiting: Wait[Any] | None = None
+        self.waiting: Pending | None = None
 
 
 class Kernel:
     """Runs flows, and keeps the deadlines of waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm | None = None) -> None:
         self.now = 0
         """The time of the step (ms), which whoever drives the kernel sets."""
         self.on_failure: Callable[[BaseException], None] = _ignore
         """Told of what ended a flow that nobody waits for."""
-        self.ready: deque[Flow] = deque()
-        self._deadlines: list[tuple[int, int, Wait[Any], Any]] = []
+        self.ready: deque[Flow[object]] = deque()
+        self._deadlines: list[tuple[int, int, Pending]] = []
         self._deadline_count = 0
+        self._alarm = alarm or Alarm()
 
-    def wait(self, *, deadline: int | None = None, otherwise: Any = None) -> Wait[Any]:
+    def wait_until(self, deadline: int, otherwise: T) -> Wait[T]:
         """A new wait; at `deadline` (ms) it is settled with `otherwise` if nothing came before."""
-        wait: Wait[Any] = Wait(self)
-        if deadline is not None:
-            self.limit(wait, deadline, otherwise)
+        wait: Wait[T] = Wait(self)
+        self.limit(wait, deadline, otherwise)
         return wait
 
     def limit(self, wait: Wait[T], deadline: int, otherwise: T) -> None:
-        """Settle a wait at this time (ms) if nothing comes before."""
+        """Settle a wait, which has no deadline yet, at this time (ms) if nothing comes before."""
+        wait.otherwise = otherwise
         self._deadline_count += 1
-        heappush(self._deadlines, (deadline, self._deadline_count, wait, otherwise))
+        heappush(self._deadlines, (deadline, self._deadline_count, wait))
+        if deadline < self._alarm.at:
+            self._alarm.at = deadline
 
-    def start(self, coroutine: Coroutine[Any, None, T], done: Callable[[Any, BaseException | None], None]) -> Flow:
+    def start(
+        self, coroutine: Coroutine[object, None, T], done: Callable[[T | None, BaseException | None], None]
+    ) -> Flow[T]:
         """Run a coroutine until it ends or parks."""
         flow = Flow(coroutine, done)
         self.advance(flow)
         return flow
 
-    def spawn(self, coroutine: Coroutine[Any, None, None]) -> None:
+    def spawn(self, coroutine: Coroutine[object, None, None]) -> None:
         """Start a flow that nobody waits for."""
         try:
             wait = coroutine.send(None)
@@ -106,17 +136,17 @@ class Kernel:
 
     def sleep(self, milliseconds: int) -> Wait[None]:
         """Something to await that takes this long."""
-        return self.wait(deadline=self.now + milliseconds)
+        return self.wait_until(self.now + milliseconds, None)
 
-    def park(self, flow: Flow, wait: object) -> None:
+    def park(self, flow: Flow[T], wait: object) -> None:
         """Note what a flow that ran outside `advance` is waiting for."""
-        if not isinstance(wait, Wait):
+        if not isinstance(wait, Pending):
             flow.coroutine.close()
             raise TypeError(f"a flow may await only the node's Wait, not {wait!r}")
         flow.waiting = wait
         wait._flow = flow
 
-    def advance(self, flow: Flow) -> None:
+    def advance(self, flow: Flow[object]) -> None:
         """Run a flow on to its next park or its end."""
         flow.waiting = None
         try:
@@ -138,7 +168,7 @@ class Kernel:
             if not flow.finished:
                 self.advance(flow)
 
-    def close(self, flow: Flow) -> None:
+    def close(self, flow: Flow[object]) -> None:
         """End a parked flow: its `finally` clauses run, its `done` is not called."""
         if flow.finished:
             return
@@ -152,12 +182,11 @@ class Kernel:
         """Settle the waits whose deadline has come."""
         deadlines = self._deadlines
         while deadlines and (deadlines[0][2].settled or deadlines[0][0] <= now):
-            _, _, wait, otherwise = heappop(deadlines)
-            wait.settle(otherwise)
+            heappop(deadlines)[2].expire()
 
     def deadline_of(self, wait: object) -> int | None:
         """When this wait is settled if nothing comes before (ms); looks at every deadline that there is."""
-        return next((deadline for deadline, _, each, _ in self._deadlines if each is wait), None)
+        return next((deadline for deadline, _, each in self._deadlines if each is wait), None)
 
     def wake_at(self) -> int | None:
         """The next deadline (ms)."""
@@ -172,8 +201,8 @@ class Purgatory:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self.waits: dict[Hashable, dict[int, Wait[Any]]] = {}
-        """Who waits, by key; empty where nobody has to be woken."""
+        self.waits: dict[Hashable, dict[int, Wait[object]]] = {}
+        """Waits by key; keys without waits are absent."""
 
     def __len__(self) -> int:
         return sum(len(waits) for waits in self.waits.values())
@@ -200,14 +229,14 @@ class Purgatory:
                 wait.settle(value)
 
     def keys_of(self, wait: object) -> list[Hashable]:
-        """What this wait waits for; looks at every wait that there is."""
+        """The keys of this wait; searches all waits."""
         return [key for key, waits in self.waits.items() if id(wait) in waits]
 
-    def _enter(self, keys: Iterable[Hashable], wait: Wait[Any]) -> None:
+    def _enter(self, keys: Iterable[Hashable], wait: Wait[object]) -> None:
         for key in keys:
             self.waits.setdefault(key, {})[id(wait)] = wait
 
-    def _leave(self, keys: Iterable[Hashable], wait: Wait[Any]) -> None:
+    def _leave(self, keys: Iterable[Hashable], wait: Wait[object]) -> None:
         for key in keys:
             waits = self.waits.get(key)
             if waits is not None and waits.pop(id(wait), None) is not None and not waits:
@@ -223,7 +252,7 @@ class Parking:
         self._purgatory = purgatory
         self._kernel = kernel
         self._keys: list[Hashable] = []
-        self._wait = kernel.wait()
+        self._wait: Wait[object] = Wait(kernel)
 
     def add(self, keys: Iterable[Hashable]) -> None:
         """From now on these wake it, too."""
@@ -245,7 +274,7 @@ class Parking:
         self._purgatory._leave(self._keys, self._wait)
         self._keys = []
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Wait[object], None, object]:
         try:
             yield from self._wait.__await__()
         finally:

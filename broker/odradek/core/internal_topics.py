@@ -26,7 +26,7 @@ KEYS_REMEMBERED = 16_384
 """Every request of a group or transaction asks for the partition of the same key, several times."""
 INTERNAL_TOPICS = frozenset(kind.topic for kind in CoordinatorKind)
 AT_START = (CoordinatorKind.GROUP, CoordinatorKind.TRANSACTION)
-"""Those whose topics may be there from the start; few clusters have share groups."""
+"""Kinds whose topics may exist from the start; few clusters have share groups."""
 
 
 @lru_cache(maxsize=KEYS_REMEMBERED)

@@ -136,10 +136,10 @@ class Machine(Generic[W]):
         return False
 
     def awaits(self, proposed: Proposed[object], base_offset: int) -> None:
-        """What this machine has proposed lies at this offset and is not committed yet; `apply` gets it when it is."""
+        """The machine's proposal is in the log at this offset, not committed yet; `apply` gets it then."""
 
     def due(self, now: int) -> Sequence[W]:
-        """What the present state owes the world at `now` (ms), but for works that were listed and have not `ended`.
+        """The works that the present state owes at `now` (ms), except those that were listed and have not `ended`.
 
         Each work has a hashable `key`; one that is under way may be listed again.
         """
@@ -150,7 +150,7 @@ class Machine(Generic[W]):
         return True
 
     def owed(self, now: int) -> tuple[Sequence[W], int | None]:
-        """What is `due`, and then `wake_at`: a shard asks for both at once, after each change."""
+        """`due`, then `wake_at`: a shard needs both after each change."""
         works = self.due(now)
         return works, self.wake_at()
 

@@ -1,10 +1,11 @@
-"""What is to be looked at again: at a time, or before the step ends.
+"""Calls at a given time, or before the step ends.
 
 One heap of times says when the node wants to be woken.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -12,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Protocol
 
-__all__ = ["PUMPED_AT_ONCE", "Pumped", "Pumps", "Timers"]
+__all__ = ["NEVER", "PUMPED_AT_ONCE", "Alarm", "Pumped", "Pumps", "Timers"]
 
 _STALE_MAX = 64
 _REST = "rest"
@@ -20,13 +21,30 @@ PUMPED_AT_ONCE = 100
 """How often anything is pumped in one step; nearly always it is once or twice."""
 
 
+NEVER = sys.maxsize
+"""Later than any time (ms)."""
+
+
+class Alarm:
+    """The earliest time (ms) that anything was planned for since the driver has last looked.
+
+    So a driver compares one number after each step, and asks all heaps only if it has to be woken earlier.
+    """
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = NEVER
+
+
 class Timers:
     """Calls by key; a key has one time, and the last one set counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm | None = None) -> None:
+        self._alarm = alarm or Alarm()
         self._heap: list[tuple[int, int, Hashable]] = []
         self.planned: dict[Hashable, tuple[int, Callable[[], None]]] = {}
-        """What is called at which time (ms), by key."""
+        """Time (ms) and call by key."""
         self._count = 0
 
     def set(self, key: Hashable, at: int | None, call: Callable[[], None]) -> None:
@@ -39,6 +57,8 @@ class Timers:
         if known is None or known[0] != at:
             self._count += 1
             heappush(self._heap, (at, self._count, key))
+            if at < self._alarm.at:
+                self._alarm.at = at
             # Now and then is often enough: between two looks there come no more stale ones than that.
             if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self.planned) + _STALE_MAX:
                 self._forget_stale()
@@ -86,7 +106,10 @@ class Timers:
 
 
 class Pumped(Hashable, Protocol):
-    """Something that has works to start."""
+    """Something that has works to start.
+
+    A Protocol: shards, admission and the supply of producer ids are in rooms above.
+    """
 
     def pump(self) -> None: ...
 
@@ -97,12 +120,12 @@ class Pumps:
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self.planned = timers.planned
-        """What is called at which time (ms); by whoever is pumped then, among others."""
+        """Time (ms) and call by key, including those of pumped objects."""
         self.left = PUMPED_AT_ONCE
         """How many may still be pumped in this step."""
         self.waiting: deque[Pumped] = deque()
         self._rest: list[Pumped] = []
-        """Those that are left for the next step."""
+        """Left for the next step."""
 
     def soon(self, pumped: Pumped) -> None:
         """Ask it again what it owes, before this step ends."""

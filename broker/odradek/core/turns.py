@@ -1,4 +1,4 @@
-"""Who goes on in the next turn: connections that have sent more, requests that are long.
+"""Work for the next turn: connections with more requests, and long requests.
 
 The node serves one request of each connection, and more of them while a turn lasts, two milliseconds by the
 clock of its driver. Then it gives way: what is left goes on in a later step (`NextTurn`, `Turn`), one after the other,
@@ -28,7 +28,10 @@ CODEC_ENTRIES = 256
 
 
 class Lengthy(Protocol):
-    """What may turn out to be long while it is served."""
+    """A request that may turn out to be long while it is served.
+
+    A Protocol: a call is in the host, which the core must not import.
+    """
 
     is_long: bool
 
@@ -38,7 +41,7 @@ class TooManyEntries(Exception):
 
 
 class Pause(Wait[None]):
-    """What a request waits for that has nothing to wait for, and only lets others go on first."""
+    """The wait of a request that only lets others go on first."""
 
     __slots__ = ()
 
@@ -50,7 +53,7 @@ def _at_once() -> bool:
 class Share(Generic[T]):
     """Some entries after the other; made by `Turns.share`.
 
-    What an entry costs nobody knows beforehand: a group may have ten thousand offsets, and be named a hundred times.
+    The cost of an entry is unknown beforehand: a group may have ten thousand offsets, and be named a hundred times.
     So it begins with one, and takes twice as many as long as the turn is not over; half as many where they alone have
     lasted a whole turn.
     """
@@ -83,13 +86,13 @@ class Share(Generic[T]):
 
 
 class Turns:
-    """What waits for the node's next turn, in the order in which it gave way."""
+    """The requests that wait for the node's next turn, in the order in which they gave way."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.waiting: deque[Callable[[], object]] = deque()
         self.behind: list[Pause] = []
-        """What goes on before them, as soon as the answers of the step have left."""
+        """Work that goes on before them, as soon as the responses of the step have left."""
         self._asked = False
         self.is_over: Callable[[], bool] = _at_once
         """Whether the turn has lasted long enough; the driver's, which has a clock. Without one, after each request."""

@@ -25,7 +25,7 @@ from odradek.host.endpoint import Everybody, endpoint
 from odradek.host.leaders import current_leader
 from odradek.host.nearest import nearest_replica
 from odradek.host.replicas import READABLE
-from odradek.log.isolation import ISOLATION_LEVELS, READ_COMMITTED
+from odradek.log.answers import ISOLATION_LEVELS, READ_COMMITTED
 from odradek.log.replica import Replica
 from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
@@ -42,18 +42,10 @@ from odradek.wire.messages.fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.flow import Purgatory
-    from odradek.core.turns import Turns
     from odradek.data.fetch_sessions import FetchSessions, SessionPartition
     from odradek.host.call import Call
-    from odradek.host.metadata import Metadata
+    from odradek.host.exchange import Serving
     from odradek.host.replicas import Replicas
-    from odradek.host.settings import Settings
-    from odradek.limits.quotas import Quotas
     from odradek.log.partition import Partition
     from odradek.wire.messages.fetch_request import FetchRequest
 
@@ -69,32 +61,18 @@ LEADERS_SINCE = 16
 class FetchApi:
     """Fetch. It checks permissions itself, because its sessions outlive them."""
 
-    def __init__(
-        self,
-        replicas: Replicas,
-        sessions: FetchSessions,
-        *,
-        node_id: int,
-        authority: Authority | None,
-        quotas: Callable[[], Quotas | None],
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
-        purgatory: Purgatory,
-    ) -> None:
-        """`quotas` gives None while nothing is limited."""
+    def __init__(self, node: Serving, replicas: Replicas, sessions: FetchSessions) -> None:
         self.replicas = replicas
-        self.node_id = node_id
-        self.authority = authority
-        self.metadata = metadata
-        self.settings = settings
+        self.node_id = node.node_id
+        self.authority = node.authority
+        self.metadata = node.metadata
+        self.settings = node.settings
         self._sessions = sessions
-        self._contexts = FetchContexts(sessions, metadata, clock, turns)
-        self._quotas = quotas
-        self._clock = clock
-        self._turns = turns
-        self._purgatory = purgatory
+        self._contexts = FetchContexts(sessions, node.metadata, node.clock, node.turns)
+        self._node = node
+        self._clock = node.clock
+        self._turns = node.turns
+        self._purgatory = node.purgatory
 
     @endpoint(
         FETCH,
@@ -114,7 +92,7 @@ class FetchApi:
         if request.isolation_level not in ISOLATION_LEVELS and wanted:
             return _failed_whole(request, call.version)
         deadline = clock.now + request.max_wait_ms
-        quotas = None if call.meter is None else self._quotas()
+        quotas = None if call.meter is None else self._node.quotas
         bytes_max = None if quotas is None else quotas.fetch_bytes_max(call)
         bytes_min = request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max)
         while True:
@@ -124,15 +102,17 @@ class FetchApi:
             async for some in self._turns.share(call, wanted):
                 for partition in some:
                     reading.read(partition)
-            if reading.size >= bytes_min or reading.failed or clock.now >= deadline or not wanted:
+            is_enough = reading.size >= bytes_min or reading.failed or call.is_followed
+            if is_enough or clock.now >= deadline or not wanted:
                 break
             if call.is_long and reading.is_stale():
                 continue
             keys = [(READABLE, (partition.topic, partition.index)) for partition in wanted]
             reading.await_leaders()
-            await self._purgatory.park(keys, deadline=deadline)
+            call.parking = self._purgatory.park(keys, deadline=deadline)
+            await call.parking
         reading.results += refused
-        quotas = None if call.meter is None else self._quotas()
+        quotas = None if call.meter is None else self._node.quotas
         if quotas is not None:
             throttle_ms = quotas.fetched(call, context.would_answer(reading.results, reading.leaders))
             if throttle_ms:

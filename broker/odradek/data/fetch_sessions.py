@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.core.clock import Rng
+    from odradek.wire.messages.fetch_request import FetchRequest
 
 __all__ = ["FetchSession", "FetchSessions", "SessionPartition", "next_epoch"]
 
@@ -112,8 +114,36 @@ class FetchSessions:
         return 0 <= self._number(session_id) < len(self._shards)
 
     def get(self, session_id: int) -> FetchSession | None:
-        """A known session."""
         return self._shard(session_id).sessions.get(session_id)
+
+    def in_full(self, request: FetchRequest) -> FetchRequest:
+        """The request as if it named all partitions of its session; the request itself if the session adds none."""
+        from odradek.wire.messages.fetch_request import FetchPartition, FetchTopic  # only rules ask
+
+        session = self.get(request.session_id) if self.is_of_a_shard(request.session_id) else None
+        if session is None or request.session_epoch <= EPOCH_INITIAL:
+            return request
+        by_id = session.uses_topic_ids
+        said = {
+            (topic.topic_id if by_id else topic.topic, each.partition)
+            for topic in request.topics
+            for each in topic.partitions
+        }
+        forgotten = {
+            (topic.topic_id if by_id else topic.topic, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        }
+        held = [
+            FetchTopic(
+                topic=each.topic,
+                topic_id=each.topic_id,
+                partitions=[FetchPartition(partition=each.index, fetch_offset=each.fetch_offset)],
+            )
+            for key, each in session.partitions.items()
+            if key not in said and key not in forgotten
+        ]
+        return replace(request, topics=[*request.topics, *held]) if held else request
 
     def expect(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
         """The session of a request, or the error."""
@@ -155,7 +185,6 @@ class FetchSessions:
         sessions[session.session_id] = session
 
     def close(self, session_id: int) -> None:
-        """End a session."""
         self._shard(session_id).sessions.pop(session_id, None)
 
     def _shard(self, session_id: int) -> _Shard:
@@ -170,5 +199,4 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the next request."""
     return 1 if epoch == _ID_MAX else epoch + 1

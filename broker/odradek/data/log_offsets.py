@@ -10,7 +10,7 @@ from odradek.access.needs import allowed_on_each, on_cluster_or
 from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.core.machine import Refused
 from odradek.host.endpoint import endpoint
-from odradek.log.isolation import ISOLATION_LEVELS, READ_COMMITTED
+from odradek.log.answers import ISOLATION_LEVELS, READ_COMMITTED
 from odradek.log.offsets import LATEST, UNKNOWN
 from odradek.metadata.topic_names import invalid_name
 from odradek.wire.errors import ErrorCode
@@ -38,12 +38,9 @@ from odradek.wire.messages.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.host.replicas import Replicas
-    from odradek.host.replication import Replication
     from odradek.log.offsets import OffsetAnswer
     from odradek.log.partition import Partition
     from odradek.wire.messages.delete_records_request import DeleteRecordsRequest
@@ -74,14 +71,12 @@ SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 class LogOffsetsApi:
     """ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers."""
 
-    def __init__(
-        self, replicas: Replicas, replication: Replication, *, metadata: Metadata, clock: Clock, turns: Turns
-    ) -> None:
+    def __init__(self, node: Host, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._replication = replication
-        self._metadata = metadata
-        self._clock = clock
-        self._turns = turns
+        self._replication = replicas.replication
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._turns = node.turns
 
     @endpoint(
         LIST_OFFSETS,

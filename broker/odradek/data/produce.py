@@ -8,15 +8,15 @@ implicitly (both KIP-890), 13 names topics by id.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import allowed_on_each, asks, denied, in_series
 from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.core.machine import Refused
-from odradek.host.call import Call, CloseConnection
-from odradek.host.endpoint import Serve, endpoint
+from odradek.host.call import Call, CloseConnection, Serve
+from odradek.host.endpoint import endpoint
 from odradek.host.leaders import current_leader
 from odradek.log.partition import NOT_ENOUGH_REPLICAS
 from odradek.records.batch import COMPRESSION_MASK, TRANSACTIONAL, InvalidBatch, parse_batch
@@ -41,18 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
-    from odradek.host.aside import Aside
-    from odradek.host.facts import Logger
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.host.replicas import Replicas
-    from odradek.host.replication import Replication
-    from odradek.host.settings import Settings
     from odradek.log.partition import Partition
     from odradek.records.batch import Batch
     from odradek.txn.admission import Admission
-    from odradek.txn.rules import Rules
     from odradek.txn.verification_errors import TransactionOperation
     from odradek.wire.messages.produce_request import PartitionProduceData
 
@@ -134,31 +127,17 @@ def _asked(request: ProduceRequest) -> list[TopicProduceData]:
 class ProduceApi:
     """Produce."""
 
-    def __init__(
-        self,
-        replicas: Replicas,
-        replication: Replication,
-        *,
-        admission: Callable[[], Admission],
-        rules: Callable[[], Rules],
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
-        aside: Aside,
-        log: Logger,
-    ) -> None:
-        """`admission` and `rules` are called by the first transactional batch, which imports both."""
+    def __init__(self, node: Host, replicas: Replicas, admission: Callable[[], Admission]) -> None:
+        """`admission` is called by the first transactional batch, which imports it."""
         self._replicas = replicas
-        self._replication = replication
-        self._admission = admission
-        self._rules = rules
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._turns = turns
-        self._aside = aside
-        self._log = log
+        self._replication = replicas.replication
+        self._make_admission = admission
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._clock = node.clock
+        self._turns = node.turns
+        self._aside = node.aside
+        self._log = node.log
 
     @endpoint(
         PRODUCE,
@@ -240,6 +219,10 @@ class ProduceApi:
                     self._tell_leader(write.partition.topic, answer, leaders, call.peer.listener)
         return ProduceResponse(responses, 0, list(leaders.values()))
 
+    @cached_property
+    def _admission(self) -> Admission:
+        return self._make_admission()
+
     def _names_no_codec(self, request: ProduceRequest) -> bool:
         """Whether a batch for an existing partition names an unknown codec.
 
@@ -270,8 +253,6 @@ class ProduceApi:
         if found is not None:
             answer.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
             found.tell_endpoint(leaders, NodeEndpoint)
-
-    # ------------------------------------------------------------------ before the append
 
     def _admit(
         self, name: str | None, data: PartitionProduceData, call: Call[ProduceRequest]
@@ -352,7 +333,7 @@ class ProduceApi:
         if len(producing) > 1 and len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
             _refuse_all(writes, SEVERAL_PRODUCERS)
             return
-        rules = self._rules()
+        rules = self._admission.rules
         operation = produce_operation(version, rules.since)
         if not producing or (operation.verifies_only and not self._settings.verifies_records):
             return
@@ -361,7 +342,7 @@ class ProduceApi:
             error = rules.produce_error(operation, failure)
             return Refused(error.error, error.message)
 
-        await self._admission().admit(
+        await self._admission.admit(
             producing,
             transactional_id=transactional_id,
             operation=operation,
@@ -372,8 +353,6 @@ class ProduceApi:
             for write in producing:
                 if write.refused is not None and write.refused.message is None:
                     write.refused = Refused(write.refused.error, ERROR_DESCRIPTIONS.get(write.refused.error))
-
-    # ------------------------------------------------------------------ the append
 
     def _append(self, index: int, write: Write, call: Call[ProduceRequest]) -> PartitionProduceResponse:
         partition = write.partition

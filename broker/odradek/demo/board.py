@@ -38,8 +38,6 @@ class Board:
         self.marks: dict[int, Marks] = {}
         self.behind_max = 0
 
-    # ------------------------------------------------------------------ what comes in
-
     def hear(self, producer: int, line: Line) -> None:
         """A line of a producer."""
         self.ledger.hear(producer, line)
@@ -91,11 +89,8 @@ class Board:
         while len(self._samples) > 2 and self._samples[1][0] < self._clock() - RATE_S:
             self._samples.popleft()
 
-    # ------------------------------------------------------------------ what is shown
-
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
         return self._clock() - self._began
 
     @property

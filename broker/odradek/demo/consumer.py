@@ -11,36 +11,23 @@ import time
 from collections.abc import Callable
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from msgspec import Struct
 
 from odradek.demo.lines import AtEnd, Read, Seen, Tell, Trouble, Violated
+from odradek.demo.options import ConsumeOptions, GroupProtocol
 from odradek.demo.transfers import decode_posting
 from odradek.demo.watch import Watch
 
-__all__ = ["ALONE", "ConsumeOptions", "consume"]
+__all__ = ["consume"]
 
-ALONE = "none"
 GROUP = "watchers"
 POLL_S = 0.2
 RECORDS_MAX = 500
 PATIENCE_S = 30.0
 
 
-class ConsumeOptions(Struct, frozen=True, kw_only=True):
-    """The options of the command line.
-
-    `isolation` is read_committed or read_uncommitted; `group_protocol` is none, classic or consumer (KIP-848).
-    """
-
-    bootstrap: str
-    topic: str
-    isolation: str
-    group_protocol: str = ALONE
-
-
 def consume(options: ConsumeOptions, *, tell: Tell, stopped: threading.Event) -> int:
     """Read until it is time to stop; returns the exit code, 1 if a check failed."""
-    alone = options.group_protocol == ALONE
+    alone = options.group_protocol is GroupProtocol.NONE
     settings = {
         "bootstrap.servers": options.bootstrap,
         "client.id": "watcher",

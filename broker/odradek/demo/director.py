@@ -13,19 +13,18 @@ import anyio
 import msgspec
 from anyio.abc import Process
 from anyio.to_thread import run_sync
-from msgspec import Struct
 
 from odradek.cli.usage import READY
 from odradek.demo.board import Board
-from odradek.demo.consumer import ALONE
 from odradek.demo.judge import Verdict, judge
 from odradek.demo.lines import decode_line
 from odradek.demo.log import LogReader
+from odradek.demo.options import DemoOptions
 from odradek.demo.processes import command, lines, run_until, spawned
 from odradek.demo.producer import CRASHED
 from odradek.demo.watching import EventTail, read_metrics
 
-__all__ = ["DemoFailed", "DemoOptions", "consume_command", "direct", "produce_command"]
+__all__ = ["DemoFailed", "consume_command", "direct", "produce_command"]
 
 TOPIC = "transfers"
 RESTART_S = 0.3
@@ -36,28 +35,7 @@ POLL_S = 0.05
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
-class DemoOptions(Struct, frozen=True, kw_only=True):
-    """The options of the command line; rates are in transactions per second and producer."""
-
-    seconds: float = 30
-    brokers: int = 3
-    partitions: int = 6
-    producers: int = 2
-    consumers: int = 1
-    group_protocol: str = ALONE
-    isolation: str = "read_committed"
-    rate: float = 40
-    abort_every: int = 6
-    crash_every: int = 60
-    port: int = 0
-    metrics_port: int = 0
-    events: Path | None = None
-    transaction_version: int = 2
-    seed: int | None = None
-
-
 def produce_command(options: DemoOptions, bootstrap: str, *, number: int, life: int) -> list[str]:
-    """The command of a producer."""
     seeded = () if options.seed is None else ("--seed", (options.seed * 1000 + number) * 1000 + life)
     return command(
         *("demo", "produce", "--lines", "--bootstrap", bootstrap, "--topic", TOPIC),
@@ -67,7 +45,6 @@ def produce_command(options: DemoOptions, bootstrap: str, *, number: int, life: 
 
 
 def consume_command(options: DemoOptions, bootstrap: str) -> list[str]:
-    """The command of a consumer."""
     return command(
         *("demo", "consume", "--lines", "--bootstrap", bootstrap, "--topic", TOPIC),
         *("--isolation", options.isolation, "--group-protocol", options.group_protocol),
@@ -124,8 +101,6 @@ class _Director:
         self._read_events()
         return self._board, verdict
 
-    # ------------------------------------------------------------------ the broker
-
     @asynccontextmanager
     async def _broker(self) -> AsyncIterator[None]:
         options = self._options
@@ -177,8 +152,6 @@ class _Director:
     def _read_events(self) -> None:
         for event in self._tail.read():
             self._board.note_event(event)
-
-    # ------------------------------------------------------------------ the players
 
     async def _producers(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -240,8 +213,6 @@ class _Director:
         with LogReader(self._bootstrap, TOPIC) as reader:
             log = reader.read()
         return judge(board.ledger.promises, log, board.seen, noticed=board.noticed, stuck=self._stuck())
-
-    # ------------------------------------------------------------------ time and signals
 
     async def _call_time(self) -> None:
         self._act = "playing"

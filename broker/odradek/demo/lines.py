@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Protocol, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -99,19 +100,14 @@ _encode = msgspec.json.Encoder().encode
 decode_line = msgspec.json.Decoder(Line).decode
 
 
-class Tell(Protocol):
-    """Takes the reports."""
-
-    def __call__(self, line: Line) -> None:
-        """Report at once: the process may die before later."""
-        ...
+Tell: TypeAlias = Callable[[Line], None]
+"""Takes the reports, at once: the process may die before later."""
 
 
 class JsonLines:
     """One JSON object a line, on standard output."""
 
     def __call__(self, line: Line) -> None:
-        """Write the line."""
         print(_encode(line).decode(), flush=True)
 
 
@@ -141,7 +137,6 @@ class Spoken:
             self.speak()
 
     def speak(self) -> None:
-        """Print the counts."""
         print(
             ", ".join(counted(count, *what) for what, count in sorted(self._counts.items())) or "nothing yet",
             flush=True,

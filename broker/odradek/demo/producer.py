@@ -14,29 +14,16 @@ from random import Random
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from msgspec import Struct
 
 from odradek.demo.lines import Began, Committing, Ended, Started, Tell, Trouble
+from odradek.demo.options import ProduceOptions
 from odradek.demo.transfers import Fate, Plan, encode_posting, plans
 
-__all__ = ["CRASHED", "ProduceOptions", "produce"]
+__all__ = ["CRASHED", "produce"]
 
 CRASHED = 137  # the exit code of a process that was killed with SIGKILL, as a shell or a container reports it
 PATIENCE_S = 30.0
 COMMIT_S = 0.02  # how long a commit takes, until one has been measured
-
-
-class ProduceOptions(Struct, frozen=True, kw_only=True):
-    """The options of the command line. `rate`: transactions per second; `transactions`: None for no limit."""
-
-    bootstrap: str
-    topic: str
-    transactional_id: str
-    rate: float
-    abort_every: int
-    crash_every: int
-    transactions: int | None = None
-    seed: int | None = None
 
 
 def produce(options: ProduceOptions, *, tell: Tell, stopped: threading.Event) -> int:
@@ -75,7 +62,6 @@ class _Life:
         self._tell(Started(self._options.transactional_id))
 
     def run(self, stopped: threading.Event) -> None:
-        """One transaction after the other."""
         options = self._options
         run = secrets.token_hex(4)
         planned = plans(run, self._random, abort_every=options.abort_every, crash_every=options.crash_every)

@@ -7,26 +7,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import translate
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from odradek.core.wording import counted
-from odradek.faults.carried import carried
+from odradek.faults.carried import Test, carried
 from odradek.faults.model import Rule, RuleError, Scripted
-from odradek.faults.sessions import Node as HasSessions
-from odradek.faults.sessions import in_full
-from odradek.host.seams import HasClock, HasIdentity, HasMetadata
 
 if TYPE_CHECKING:
     from odradek.core.flow import Wait
     from odradek.host.call import Call
+    from odradek.host.host import Host
 
 __all__ = ["Armed", "HeldRequest", "NearMiss", "PostponedRequest", "RuleReport", "SeenRequest"]
-
-
-class Node(HasClock, HasIdentity, HasMetadata, HasSessions, Protocol):
-    """What a rule looks at to see whether a request is meant."""
 
 
 Failed = Callable[[Exception], None]
@@ -70,7 +64,7 @@ class NearMiss(Struct, frozen=True, kw_only=True):
 
 
 class RuleReport(Struct, frozen=True, kw_only=True):
-    """What a rule has done so far."""
+    """The hits of a rule so far."""
 
     name: str
     rule: Rule
@@ -98,7 +92,7 @@ class PostponedRequest(Struct, frozen=True, eq=False):
 
     node_id: int
     wait: object
-    """What its flow waits for."""
+    """The wait of its flow."""
     call: Call
     since_ms: int
 
@@ -133,7 +127,7 @@ class Armed:
         self._candidates = 0
         self._conditions = _Conditions(rule)
         self.apis = self._conditions.apis
-        """Of which APIs the requests are that it may fit; None: of any."""
+        """The APIs whose requests may match; None: all."""
         self._times = rule.times
 
     @property
@@ -146,7 +140,7 @@ class Armed:
         """How many requests it holds now."""
         return len(self.holding)
 
-    def takes(self, node: Node, call: Call) -> bool:
+    def takes(self, node: Host, call: Call) -> bool:
         """Whether something happens to this request; counts it."""
         conditions = self._conditions
         if self.apis is not None and call.api_key not in self.apis:
@@ -174,9 +168,9 @@ class Armed:
         if passed is not None:
             return False
         self.hits += 1
-        self.last_ms = node.now
+        self.last_ms = node.clock.now
         if self.first_ms is None:
-            self.first_ms = node.now
+            self.first_ms = node.clock.now
         if self.on_hit is not None and request is not None:
             self.on_hit(request)
         return self.rule.acts
@@ -235,10 +229,10 @@ class Armed:
         digest = blake2b(self._seed + str(number).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") / 2**64
 
-    def _note_miss(self, node: Node, call: Call) -> None:
+    def _note_miss(self, node: Host, call: Call) -> None:
         self._miss(node, call, self._conditions.failed(node, call))
 
-    def _miss(self, node: Node, call: Call, failed: list[str]) -> None:
+    def _miss(self, node: Host, call: Call, failed: list[str]) -> None:
         """Keep those that fail the fewest conditions."""
         misses = self.near_misses
         fewest = len(misses[0].failed) if misses else len(failed)
@@ -250,7 +244,7 @@ class Armed:
 
 
 class _Conditions:
-    """What a rule matches, made ready to be asked."""
+    """The conditions of a rule, prepared for fast checks."""
 
     def __init__(self, rule: Rule) -> None:
         match = rule.match
@@ -264,7 +258,7 @@ class _Conditions:
         self._ids: Mapping[str, str | int] = match.ids
         self._tests = {kind: _test(value) for kind, value in match.ids.items()}
 
-    def fits(self, node: Node, call: Call) -> bool:
+    def fits(self, node: Host, call: Call) -> bool:
         return (
             (self._versions is None or call.version in self._versions)
             and (self._fits_client_id is None or self._fits_client_id(call.client_id))
@@ -273,15 +267,15 @@ class _Conditions:
             and (not self._tests or self._carries(node, call))
         )
 
-    def _carries(self, node: Node, call: Call) -> bool:
+    def _carries(self, node: Host, call: Call) -> bool:
         """Whether the ids stand together in the request, or in what its session holds."""
         of_api, topic_of = carried(call.api_key, call.version), topic_names(node)
         if of_api.holds(call.request, self._tests, topic_of):
             return True
-        whole = in_full(node, call)
+        whole = node.in_full(call)
         return whole is not call.request and of_api.holds(whole, self._tests, topic_of)
 
-    def failed(self, node: Node, call: Call) -> list[str]:
+    def failed(self, node: Host, call: Call) -> list[str]:
         """Each condition that a request fails, and what it has instead."""
         failed = []
         if self._versions is not None and call.version not in self._versions:
@@ -296,8 +290,8 @@ class _Conditions:
             failed += self._failed_ids(node, call)
         return failed
 
-    def _failed_ids(self, node: Node, call: Call) -> list[str]:
-        of_api, topic_of, request = carried(call.api_key, call.version), topic_names(node), in_full(node, call)
+    def _failed_ids(self, node: Host, call: Call) -> list[str]:
+        of_api, topic_of, request = carried(call.api_key, call.version), topic_names(node), node.in_full(call)
         if of_api.holds(request, self._tests, topic_of):
             return []
         there = of_api.ids(request, topic_of)
@@ -309,7 +303,7 @@ class _Conditions:
         return failed or [f"{', '.join(self._ids)}: they do not stand together"]
 
 
-def seen(node: Node, call: Call, *, passed: str | None = None) -> SeenRequest:
+def seen(node: Host, call: Call, *, passed: str | None = None) -> SeenRequest:
     """A request as it is remembered."""
     return SeenRequest(
         api=call.api_key.name,
@@ -318,23 +312,23 @@ def seen(node: Node, call: Call, *, passed: str | None = None) -> SeenRequest:
         correlation_id=call.correlation_id,
         sender="broker" if call.is_broker else "client",
         broker=node.node_id,
-        at_ms=node.now,
-        ids=carried(call.api_key, call.version).ids(in_full(node, call), topic_names(node)),
+        at_ms=node.clock.now,
+        ids=carried(call.api_key, call.version).ids(node.in_full(call), topic_names(node)),
         passed=passed,
     )
 
 
-def topic_names(node: Node) -> Callable[[bytes], str | None]:
+def topic_names(node: Host) -> Callable[[bytes], str | None]:
     """The names of topics by their ids, as this broker knows them."""
 
     def topic_of(topic_id: bytes) -> str | None:
-        topic = node.image.topic_by_id(topic_id)
+        topic = node.metadata.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
     return topic_of
 
 
-def _test(wanted: str | int) -> Callable[[Any], bool]:
+def _test(wanted: str | int) -> Test:
     if isinstance(wanted, int):
         return lambda value: bool(value == wanted)
     # A bracket stands for itself: it may be part of an id.

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from struct import Struct as Layout
-from typing import Any
+
+from msgspec import Struct
 
 from odradek.wire import registry
 from odradek.wire.registry import ApiKey
-from odradek.wire.schema import Field, StructSpec
+from odradek.wire.schema import Field, StructSpec, Value
 
-__all__ = ["Carried", "TopicOf", "carried"]
+__all__ = ["Carried", "Test", "TopicOf", "carried"]
 
+Test = Callable[[str | int | None], bool]
+"""Whether an id, or the id of a client, is one of those that are meant."""
 TopicOf = Callable[[bytes], str | None]
 """The name of the topic that has an id; requests of later versions carry that alone (KIP-516)."""
 
@@ -52,34 +55,28 @@ _INT64 = Layout(">q")
 class _Id:
     """One field that holds ids."""
 
-    __slots__ = ("_kind", "_kinds", "_records", "_told_by", "_uuid", "attribute", "is_list")
+    __slots__ = ("_field", "_kinds", "_told_by")
 
-    def __init__(self, field: Field, kind: str | None, told_by: str | None, kinds: Mapping[int, str]) -> None:
-        self.attribute = field.python_name
-        self.is_list = field.is_array
-        self._kind = kind
+    def __init__(self, field: Field, told_by: Field | None, kinds: Mapping[int, str]) -> None:
+        """`kinds` are the kinds of ids by the value of the field `told_by`; without such a field it is one, at 0."""
+        self._field = field
         self._told_by = told_by
         self._kinds = kinds
-        self._uuid = field.kind == "uuid"
-        self._records = field.kind == "records"
 
     @property
     def possible(self) -> frozenset[str]:
-        return frozenset(self._kinds.values()) if self._kind is None else frozenset((self._kind,))
+        return frozenset(self._kinds.values())
 
-    def kind(self, struct: Any) -> str | None:
+    def kind(self, struct: Struct) -> str | None:
         """The kind of id that this message holds here."""
-        return self._kind if self._told_by is None else self._kinds.get(getattr(struct, self._told_by))
+        told = 0 if self._told_by is None else self._told_by.of(struct)
+        return self._kinds.get(told) if isinstance(told, int) else None
 
-    def values(self, struct: Any, topic_of: TopicOf) -> Iterator[str | int]:
-        value = getattr(struct, self.attribute)
-        for each in value if self.is_list and value is not None else (value,):
-            if self._uuid:
-                each = topic_of(each) if each != bytes(16) else None
-            elif self._records:
-                each = _producer_id(each)
-            if each is not None and each != "":
-                yield each
+    def values(self, struct: Struct, topic_of: TopicOf) -> Iterator[str | int]:
+        for held in self._field.all_of(struct):
+            value = _id_in(held, self._field.kind, topic_of)
+            if value is not None and value != "":
+                yield value
 
 
 class _Level:
@@ -87,20 +84,18 @@ class _Level:
 
     __slots__ = ("below", "ids", "kinds")
 
-    def __init__(self, ids: list[_Id], below: list[tuple[str, bool, _Level]]) -> None:
+    def __init__(self, ids: list[_Id], below: list[tuple[Field, _Level]]) -> None:
         self.ids = ids
         self.below = below
         own: frozenset[str] = frozenset().union(*(each.possible for each in ids))
-        self.kinds: frozenset[str] = own.union(*(level.kinds for _, _, level in below))
+        self.kinds: frozenset[str] = own.union(*(level.kinds for _, level in below))
 
-    def structs(self, struct: Any) -> Iterator[tuple[_Level, Any]]:
-        for attribute, is_list, level in self.below:
-            value = getattr(struct, attribute)
-            if value is not None:
-                for each in value if is_list else (value,):
-                    yield level, each
+    def structs(self, struct: Struct) -> Iterator[tuple[_Level, Struct]]:
+        for field, level in self.below:
+            for each in field.structs_of(struct):
+                yield level, each
 
-    def holds(self, struct: Any, wanted: Mapping[str, Callable[[Any], bool]], topic_of: TopicOf) -> bool:
+    def holds(self, struct: Struct, wanted: Mapping[str, Test], topic_of: TopicOf) -> bool:
         rest = dict(wanted)
         for field in self.ids:
             kind = field.kind(struct)
@@ -110,7 +105,7 @@ class _Level:
                 rest.pop(kind, None)
         return not rest or any(level.holds(each, rest, topic_of) for level, each in self.structs(struct))
 
-    def gather(self, struct: Any, found: dict[str, list[str | int]], topic_of: TopicOf, most: int) -> None:
+    def gather(self, struct: Struct, found: dict[str, list[str | int]], topic_of: TopicOf, most: int) -> None:
         for field in self.ids:
             kind = field.kind(struct)
             if kind is not None:
@@ -132,11 +127,11 @@ class Carried:
         self.kinds = root.kinds
         """The kinds of ids that it carries."""
 
-    def holds(self, request: object, wanted: Mapping[str, Callable[[Any], bool]], topic_of: TopicOf) -> bool:
+    def holds(self, request: Struct, wanted: Mapping[str, Test], topic_of: TopicOf) -> bool:
         """Whether ids of these kinds that pass these tests stand together in the request."""
         return not wanted or (wanted.keys() <= self.kinds and self._root.holds(request, wanted, topic_of))
 
-    def ids(self, request: object, topic_of: TopicOf, most: int = 10) -> dict[str, list[str | int]]:
+    def ids(self, request: Struct, topic_of: TopicOf, most: int = 10) -> dict[str, list[str | int]]:
         """The ids of a request, so many of each kind at most."""
         found: dict[str, list[str | int]] = {}
         self._root.gather(request, found, topic_of, most)
@@ -153,14 +148,14 @@ def carried(api_key: ApiKey, version: int) -> Carried:
 
 def _level(spec: StructSpec, version: int) -> _Level | None:
     ids: list[_Id] = []
-    below: list[tuple[str, bool, _Level]] = []
+    below: list[tuple[Field, _Level]] = []
     for field in spec.fields:
         if version not in field.versions:
             continue
         if field.struct is not None:
             level = _level(field.struct, version)
             if level is not None:
-                below.append((field.python_name, field.is_array, level))
+                below.append((field, level))
         elif (found := _id(field, spec)) is not None:
             ids.append(found)
     return _Level(ids, below) if ids or below else None
@@ -168,18 +163,29 @@ def _level(spec: StructSpec, version: int) -> _Level | None:
 
 def _id(field: Field, beside: StructSpec) -> _Id | None:
     if field.kind == "records":
-        return _Id(field, "producer_id", None, {})
+        return _Id(field, None, {0: "producer_id"})
     kind = ENTITIES.get(field.entity or "") or NAMED.get((field.python_name, field.kind))
     if kind is not None:
-        return _Id(field, kind, None, {})
-    told_by, kinds = KEYED.get(field.python_name, ("", {}))
-    told = any(each.python_name == told_by for each in beside.fields)
-    return _Id(field, None, told_by, kinds) if told else None
+        return _Id(field, None, {0: kind})
+    name, kinds = KEYED.get(field.python_name, ("", {}))
+    told_by = beside.field(name)
+    return None if told_by is None else _Id(field, told_by, kinds)
 
 
-def _producer_id(records: memoryview | None) -> int | None:
-    """Of the first batch; before the second format there were none (KIP-98)."""
-    if records is None or len(records) < _PRODUCER_ID + _INT64.size or records[_MAGIC] < 2:
+def _id_in(held: Value, kind: str, topic_of: TopicOf) -> str | int | None:
+    match kind, held:
+        case "uuid", bytes():
+            return topic_of(held) if any(held) else None
+        case "records", (bytes() | memoryview()):
+            return _producer_id(held)
+        case _, (str() | int()):
+            return held
+    return None
+
+
+def _producer_id(records: bytes | memoryview) -> int | None:
+    """The producer id of the first batch; formats before v2 have none (KIP-98)."""
+    if len(records) < _PRODUCER_ID + _INT64.size or records[_MAGIC] < 2:
         return None
     producer_id: int = _INT64.unpack_from(records, _PRODUCER_ID)[0]
     return producer_id

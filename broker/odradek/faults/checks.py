@@ -1,4 +1,4 @@
-"""What may be said in a rule: names, ranges, and what cannot go together; each error is a sentence with a field."""
+"""Checks of rules: names, ranges, and combinations that are impossible; each error is a sentence with a field."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _APART = {frozenset(pair) for pair in combinations(_ALONE, 2)} | {
         ("disconnect", "throttle_ms"),
     )
 }
-"""What cannot be done to the same request."""
+"""Pairs of actions that exclude each other."""
 
 
 class RuleError(ValueError):
-    """What is wrong with a rule, in a sentence; `field` is where, as in `match.api`."""
+    """A mistake in a rule, as a sentence; `field` is its place, such as `match.api`."""
 
     def __init__(self, field: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -64,7 +64,7 @@ class RuleError(ValueError):
 
 
 def one_of(names: Iterable[str], wrong: str) -> str:
-    """What may be said in place of a wrong name: those that look like it, else all."""
+    """The permitted names in place of a wrong one: similar ones, else all."""
     known = list(names)
     near = get_close_matches(wrong, known, 3, 0.7) or get_close_matches(wrong.upper(), known, 3, 0.5)
     if near:
@@ -129,7 +129,7 @@ def check_least(field: str, number: int | None, least: int, most: int = INT32_MA
 
 
 def check_together(given: frozenset[str]) -> None:
-    """What is done to a request can be done to the same one."""
+    """Check that the actions of a rule do not exclude each other."""
     for pair in combinations(sorted(given), 2):
         if frozenset(pair) in _APART:
             raise RuleError(pair[1], f"{pair[0]} and {pair[1]} cannot both happen to the same request.")

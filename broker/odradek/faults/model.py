@@ -6,12 +6,13 @@ made: `RuleError` in Python, and with the place of it where a text was read (`od
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Literal, get_type_hints
+from typing import Literal, get_type_hints
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from odradek.core.wording import counted
 from odradek.faults import checks
@@ -27,8 +28,10 @@ DOTS = (".", "..")
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _hints(kind: type[Struct]) -> Sequence[object]:
+    """The types of the fields, in their order."""
+    hints = get_type_hints(kind)
+    return [hints[name] for name in kind.__struct_fields__]
 
 
 def _outside(kind: type[Struct], name: str) -> str:
@@ -40,9 +43,9 @@ class _Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     """Data whose fields have the types that they say, wherever it was made."""
 
     def _check_types(self) -> None:
-        for name, kind in _hints(type(self)).items():
+        for (name, value), kind in zip(asdict(self).items(), _hints(type(self)), strict=True):
             try:
-                msgspec.convert(getattr(self, name), kind)
+                msgspec.convert(value, kind)
             except msgspec.ValidationError as error:
                 words = checks.words_of(kind)
                 may_be = f": it is one of {', '.join(words)}" if words else ""
@@ -63,7 +66,7 @@ class Match(_Checked, frozen=True, kw_only=True, rename={"sender": "from"}):
     """One version, `3-5`, or `4+`."""
     client_id: str | None = None
     sender: Literal["client", "broker", "any"] = "any"
-    """Who asks: a client, or a broker over the inter-broker channel."""
+    """The sender: a client, or a broker over the inter-broker channel."""
     broker: int | None = None
     """The id of the broker that is asked."""
     transactional_id: str | None = None
@@ -92,7 +95,13 @@ class Match(_Checked, frozen=True, kw_only=True, rename={"sender": "from"}):
     @property
     def ids(self) -> dict[str, str | int]:
         """The conditions on ids, by the name of the kind of id."""
-        found = {name: getattr(self, name) for name in checks.ID_FIELDS}
+        found = {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "group": self.group,
+            "topic": self.topic,
+            "partition": self.partition,
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -104,7 +113,7 @@ class When(_Checked, frozen=True, kw_only=True):
     times: int | Literal["all"] | None = None
     """So many are hit, or all; 1 if it is not said, and all where nothing is done to them."""
     every: int = 1
-    """Of those that do not pass, each so-manieth is hit: 3 means the third, the sixth, …"""
+    """Only every n-th request behind `skip` is hit: 3 means the third, the sixth, …"""
     probability: float = 1.0
     """The chance of each, drawn from the cluster's seed."""
     after: str | None = None
@@ -121,7 +130,7 @@ class When(_Checked, frozen=True, kw_only=True):
 
 
 class Act(_Checked, frozen=True, kw_only=True):
-    """What happens to a request that is hit."""
+    """The action on a request that is hit."""
 
     delay_ms: int = 0
     """It is served so much later."""
@@ -141,13 +150,14 @@ class Act(_Checked, frozen=True, kw_only=True):
     """It is served twice, as if the network had repeated it; the second answer goes nowhere."""
     answer_delay_ms: int = 0
     """It is served at once, and answered so much later."""
-    reply: dict[str, Any] | None = None
+    reply: dict[str, object] | None = None
     """It is not served; the answer, in Kafka's JSON form; what is left out has its default."""
 
     def __post_init__(self) -> None:
         self._check_types()
-        for name in ("delay_ms", "throttle_ms", "answer_delay_ms"):
-            checks.check_least(name, getattr(self, name), 0)
+        checks.check_least("delay_ms", self.delay_ms, 0)
+        checks.check_least("throttle_ms", self.throttle_ms, 0)
+        checks.check_least("answer_delay_ms", self.answer_delay_ms, 0)
         if self.error is not None:
             checks.read_error(self.error)
         elif self.message is not None:
@@ -161,8 +171,8 @@ class Act(_Checked, frozen=True, kw_only=True):
     @property
     def given(self) -> frozenset[str]:
         """The names of what happens."""
-        names = (name for name in self.__struct_fields__ if name != "message")
-        return frozenset(name for name in names if getattr(self, name) not in (0, False, None))
+        given = (name for name, value in asdict(self).items() if value not in (0, False, None))
+        return frozenset(name for name in given if name != "message")
 
     @property
     def error_code(self) -> ErrorCode | None:
@@ -235,14 +245,17 @@ class Step(_Checked, frozen=True, kw_only=True):
             raise RuleError("", f"A step is one thing of {names}, not {' and '.join(self.given) or 'nothing'}.")
         if self.fence_after_ms is not None and self.stop_broker is None:
             raise RuleError("fence_after_ms", "It goes with stop_broker.")
-        for name in ("set_coordinator_load_ms", "advance_ms", "set_transaction_version", "fence_after_ms"):
-            checks.check_least(name, getattr(self, name), 0)
+        checks.check_least("set_coordinator_load_ms", self.set_coordinator_load_ms, 0)
+        checks.check_least("advance_ms", self.advance_ms, 0)
+        checks.check_least("set_transaction_version", self.set_transaction_version, 0)
+        checks.check_least("fence_after_ms", self.fence_after_ms, 0)
         checks.check_least("set_producer_epoch", self.set_producer_epoch, 0, most=2**15 - 1)
 
     @property
     def given(self) -> list[str]:
         """The name of what is done."""
-        return [name for name in self._deeds if getattr(self, name) is not None]
+        values = asdict(self)
+        return [name for name in self._deeds if values[name] is not None]
 
     @property
     def _deeds(self) -> list[str]:
@@ -275,7 +288,7 @@ _NEEDED = {
 
 
 class Rule(_Checked, frozen=True, kw_only=True):
-    """What happens to which requests, and how often that is expected.
+    """The requests to hit, the action on them, and the expected number of hits.
 
     One without an `act` lets its requests pass, and counts them for its `expect`.
     """
@@ -286,7 +299,7 @@ class Rule(_Checked, frozen=True, kw_only=True):
     when: When = When()
     act: Act = Act()
     then: list[Step] = []
-    """What is done to the cluster after each request that is hit, in this order."""
+    """Steps on the cluster after each request that is hit, in this order."""
     expect: Expect | Literal["none"] | None = None
 
     def __post_init__(self) -> None:

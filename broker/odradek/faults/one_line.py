@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Literal
 
 from odradek.faults.model import ANY, Act, Expect, Match, Rule, RuleError, Scripted, Step, When
 from odradek.host.call import Call
@@ -29,7 +29,7 @@ def rule(
     reply: Mapping[str, object] | Callable[[Call], object] | None = None,
     matches: Callable[[Call], bool] | None = None,
     name: str | None = None,
-    then: Sequence[Step | Mapping[str, Any]] = (),
+    then: Sequence[Step | Mapping[str, object]] = (),
     expect: int | str | Mapping[str, int] | Expect | None = None,
     **fields: object,
 ) -> Rule:
@@ -61,8 +61,16 @@ def rule(
     expected = _expectation(expect)
     if matches is None and answer is None:
         return Rule(name=name, match=match, when=when, act=act, then=steps, expect=expected)
-    parts = {"name": name, "match": match, "when": when, "act": act, "then": steps, "expect": expected}
-    return Scripted(**parts, matches=matches, answer=answer)
+    return Scripted(
+        name=name,
+        match=match,
+        when=when,
+        act=act,
+        then=steps,
+        expect=expected,
+        matches=matches,
+        answer=answer,
+    )
 
 
 def _names(api: object) -> object:
@@ -82,7 +90,7 @@ def _step(fields: object) -> Step:
     return Step(**fields)
 
 
-def _expectation(expect: object) -> Any:
+def _expectation(expect: object) -> Expect | Literal["none"] | None:
     if isinstance(expect, int) and not isinstance(expect, bool):
         return Expect(hits=expect)
     if isinstance(expect, Mapping):
@@ -90,6 +98,8 @@ def _expectation(expect: object) -> Any:
         if unknown:
             raise RuleError("expect", "An expectation is one of hits: N and at_least: N, or the word none.")
         return Expect(**expect)
-    if expect is None or expect == "none" or isinstance(expect, Expect):
+    if expect == "none":
+        return "none"
+    if expect is None or isinstance(expect, Expect):
         return expect
     raise RuleError("expect", f"What is expected is a number of hits, hits: N, at_least: N or none, not {expect!r}.")

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
 from weakref import WeakSet
 
 from odradek.core.wording import counted
 from odradek.faults.armed import Armed, HeldRequest, RuleReport, SeenRequest, arm
-from odradek.faults.faults import Faults
-from odradek.faults.faults import Node as FaultyNode
+from odradek.faults.interception import Faults
 from odradek.faults.model import Rule, RuleError, Step
-from odradek.host.router import HasRouter, Router
+from odradek.host.exchange import Serving
+from odradek.host.router import Router
 
 __all__ = ["RuleSet"]
-
-
-class Node(FaultyNode, HasRouter, Protocol):
-    """A broker that is to consult the rules."""
-
-    faults: Faults | None
 
 
 Act = Callable[[int, Callable[[], None]], None]
@@ -48,7 +41,7 @@ class RuleSet:
     def __init__(
         self,
         *,
-        nodes: Callable[[], Iterable[Node]],
+        nodes: Callable[[], Iterable[Serving]],
         act: Act,
         seed: int,
         remembers: bool = True,
@@ -64,12 +57,12 @@ class RuleSet:
         self._armed: list[Armed] = []
         self._count = 0
         self._made: WeakSet[Armed] = WeakSet()
-        """Those that were armed here and that somebody still has, at work or removed."""
+        """Rules of this cluster, active or removed, that are still referenced."""
         self._over: list[Armed] = []
         self.carry_out: CarryOut | None = None
         """Does to the cluster what follows from a hit; whoever can do that sets it."""
         self.failures: list[Exception] = []
-        """What functions of rules have raised; whoever runs the test raises it there."""
+        """Exceptions of rules' functions, for the test to raise."""
 
     def __iter__(self) -> Iterator[Armed]:
         return iter(tuple(self._armed))
@@ -173,7 +166,7 @@ class RuleSet:
         return [*(f"A rule has failed: {error}." for error in self.failures), *self.verify()]
 
     def reports(self) -> list[RuleReport]:
-        """What every rule has done so far."""
+        """A report for every rule."""
         return [armed.report() for armed in self._armed]
 
 

@@ -1,4 +1,4 @@
-"""Consumer groups and their committed offsets: the machine over one partition of `__consumer_offsets`.
+"""Consumer groups: the machine over one partition of `__consumer_offsets`.
 
-The classic protocol is here; groups of the consumer protocol (KIP-848) are in `group.consumer`.
+It knows the groups of all protocols; each newer protocol has a folder of its own, and so have the offsets.
 """

@@ -1,9 +1,9 @@
 """The group coordinator: the machine over one partition of `__consumer_offsets`.
 
-It finds the group that a request is about and lets its protocol decide:
-`classic_protocol`, `consumer` (KIP-848) and `streams` (KIP-1071) about members, `offset_protocol` about offsets.
-Durable are committed and pending offsets and each group's last generation, as `apply` folds them from the log;
-who waits for a rebalance, and for how long, is volatile and begins anew with each coordinator.
+It finds the group of a request and lets the group's protocol decide: `classic_protocol`, `consumer` (KIP-848) and
+`streams` (KIP-1071) about members, `offset_protocol` about offsets.
+Committed and pending offsets and each group's last generation are durable: `apply` folds them from the log. Waits for a
+rebalance are volatile and begin anew with each coordinator.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ from odradek.group.classic.protocol import ClassicProtocol
 from odradek.group.classic.rebalance import Rebalance
 from odradek.group.classic.states import GroupState
 from odradek.group.classic.waits import Waits
+from odradek.group.commits import refusal_of_fetch
 from odradek.group.consumer.group import ConsumerGroup
-from odradek.group.consumer.groups import ConsumerGroups, Group
-from odradek.group.consumer.heartbeat import Client
-from odradek.group.consumer.records import group_tombstones
-from odradek.group.consumer.settings import ConsumerSettings, Surroundings
+from odradek.group.consumer.groups import ConsumerGroups
 from odradek.group.consumer.topics import NO_TOPICS
 from odradek.group.folding import Folding
 from odradek.group.listing import KnownMember, awaited, described, listed, matches, members_of
-from odradek.group.offsets.committed import Offsets
-from odradek.group.offsets.protocol import OffsetProtocol
-from odradek.group.records import group_tombstone, offset_tombstone
+from odradek.group.modern_groups import Group
+from odradek.group.records import group_tombstone
 from odradek.group.share.group import ShareGroup
 from odradek.group.share.groups import ShareGroups
-from odradek.group.share.records import group_tombstones as share_tombstones
 from odradek.group.streams.group import StreamsGroup
+from odradek.group.surroundings import ConsumerSettings, Surroundings
 from odradek.group.times import Alarms
 from odradek.group.work import ExpireOffsets, GroupDue, InitializeShares, ResolvePatterns, Work
+from odradek.offsets.committed import Offsets, offset_tombstone
+from odradek.offsets.protocol import OffsetProtocol, ProposedOffsets
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult
 from odradek.wire.messages.join_group_response import JoinGroupResponse
@@ -45,10 +44,10 @@ from odradek.wire.messages.leave_group_response import LeaveGroupResponse, Membe
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
+    from odradek.group.modern_member import Client
     from odradek.group.streams.groups import StreamsGroups
     from odradek.group.streams.heartbeat import Beat
     from odradek.records.batch import Batch
-    from odradek.wire.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
     from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
     from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
     from odradek.wire.messages.describe_groups_response import DescribedGroup
@@ -62,10 +61,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.offset_delete_response import OffsetDeleteResponse
     from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
     from odradek.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
-    from odradek.wire.messages.share_group_describe_response import DescribedGroup as DescribedShareGroup
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
     from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
-    from odradek.wire.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
     from odradek.wire.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
     from odradek.wire.messages.sync_group_request import SyncGroupRequest
     from odradek.wire.messages.sync_group_response import SyncGroupResponse
@@ -77,13 +74,13 @@ __all__ = ["ExpireOffsets", "GroupCoordinator", "GroupDue", "Work"]
 T = TypeVar("T")
 
 PROTOCOL_REQUIRED_FROM = 5
-"""SyncGroup version from which a member has to name the protocol that it believes to be selected (KIP-559)."""
+"""The first SyncGroup version with the name of the selected protocol (KIP-559)."""
 FORGOTTEN_AT_ONCE = 250
-"""How many offsets of a group or of a topic are forgotten with one batch."""
+"""Number of offsets of a group or topic that one batch removes."""
 LOOKED_AT_ONCE = 2_500
-"""How many are looked at before others may go on, where few of them have expired."""
+"""Number of offsets that are checked for expiration between two turns."""
 MEMBERS_LEAVE_FROM = 3
-"""LeaveGroup version from which a request names several members and is answered for each (KIP-345)."""
+"""The first LeaveGroup version with several members, each with its own answer (KIP-345)."""
 
 
 class GroupCoordinator(Machine[Work]):
@@ -96,9 +93,11 @@ class GroupCoordinator(Machine[Work]):
         member_suffix: Callable[[], str],
         surroundings: Surroundings | None = None,
         as_committed: Callable[[], GroupCoordinator] | None = None,
+        caught_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """`as_committed` is asked for another one that has folded no more than is committed."""
+        """`as_committed` makes a coordinator that folds committed records only; `caught_up`: none is needed now."""
         super().__init__()
+        self._caught_up = caught_up
         self._as_committed = as_committed or (lambda: self)
         self._config = config
         self._waits = Waits()
@@ -108,32 +107,28 @@ class GroupCoordinator(Machine[Work]):
         self._offset_protocol = OffsetProtocol(config, self._offsets)
         self._groups: dict[str, Group] = {}
         self._to_begin: set[str] = set()
-        """Groups with times that begin at the next look at the clock."""
+        """Groups whose deadlines begin at the next step with a time."""
         self._around = surroundings or Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), member_suffix)
-        self._consumer = ConsumerGroups(self._groups, self._around, self._end_waits, self._to_begin)
-        self.share = ShareGroups(self._groups, self._around.topics, self._around.share_settings, self._to_begin)
-        """The share groups (KIP-932); their offsets are asked for and changed there."""
+        self.consumer = ConsumerGroups(self._groups, self._around, self._to_begin, self._end_waits)
+        self.share = ShareGroups(self._groups, self._around, self._to_begin)
+        """The share groups (KIP-932), also for requests about their offsets."""
         self._folding = Folding(
-            self._groups, self._offsets, self._rebalance, self._consumer, self.share, lambda: self._streams
+            self._groups, self._offsets, self._rebalance, self.consumer, self.share, lambda: self.streams
         )
         self._alarms = Alarms(self._deadline)
         self._next_expiry: int | None = None
         self._to_expire: list[str] = []
-        """Groups whose offsets are still to be looked through."""
+        """Groups whose offsets are still to be checked for expiration."""
         self._told_states: dict[str, str] = {}
-        """The state that was put into the event log last, of groups that derive it."""
+        """The last state in the event log, for groups that derive their state."""
 
     @cached_property
-    def _streams(self) -> StreamsGroups:
+    def streams(self) -> StreamsGroups:
         from odradek.group.streams.groups import StreamsGroups  # few clusters have any
 
         return StreamsGroups(self._groups, self._around, self._to_begin)
 
-    # ------------------------------------------------------------------ members
-
-    def join(
-        self, request: JoinGroupRequest, version: int, client_id: str, client_host: str, now: int
-    ) -> Decision[JoinGroupResponse]:
+    def join(self, request: JoinGroupRequest, version: int, client: Client, now: int) -> Decision[JoinGroupResponse]:
         """JoinGroup; waits until the next generation is known."""
         if not request.group_id:
             return Refused(ErrorCode.INVALID_GROUP_ID)
@@ -143,8 +138,7 @@ class GroupCoordinator(Machine[Work]):
         self._serve(now)
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            client = Client(client_id, client_host)
-            return self._moved(group, self._consumer.join(group, request, version, client, now))
+            return self._moved(group.group_id, self.consumer.join(group, request, version, client, now))
         if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and not group.is_empty):
             # Unlike a classic group, these do not hand back the member id of the request.
             return Answered(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -152,124 +146,102 @@ class GroupCoordinator(Machine[Work]):
             if request.member_id:
                 return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
             group = self._begin_group(request.group_id, now, group)
-        decision = self._classic.join(
-            group, request, version=version, client_id=client_id, client_host=client_host, now=now
-        )
-        return self._conclude(group, decision)
+        return self._conclude(group, self._classic.join(group, request, version=version, client=client, now=now))
 
     def sync(self, request: SyncGroupRequest, version: int, now: int) -> Decision[SyncGroupResponse]:
         """SyncGroup; waits for the leader's assignment."""
         if version >= PROTOCOL_REQUIRED_FROM and (request.protocol_type is None or request.protocol_name is None):
             return Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        self._serve(now)
-        group = self._group_of_member(request.group_id)
-        if isinstance(group, Refused):
-            return group
+        group = self._group_of_member(request.group_id, now)
         if isinstance(group, ConsumerGroup):
-            return self._moved(group, self._consumer.sync(group, request, now))
-        if isinstance(group, StreamsGroup):
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        return self._conclude(group, self._classic.sync(group, request))
+            return self._moved(group.group_id, self.consumer.sync(group, request, now))
+        return group if isinstance(group, Refused) else self._conclude(group, self._classic.sync(group, request))
 
     def heartbeat(self, request: HeartbeatRequest, now: int) -> Decision[HeartbeatResponse]:
-        """Heartbeat."""
-        self._serve(now)
-        group = self._group_of_member(request.group_id)
+        group = self._group_of_member(request.group_id, now)
         if isinstance(group, Refused):
             return group
         if isinstance(group, ConsumerGroup):
-            return self._moved(group, self._consumer.classic_heartbeat(group, request, now))
-        if isinstance(group, StreamsGroup):
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            return self._moved(group.group_id, self.consumer.classic_heartbeat(group, request, now))
         decision = self._classic.heartbeat(group, request)
         if not isinstance(decision, Refused):
             self._alarms.arm_at(group.group_id, group.renew(request.member_id, now))
         return decision
 
     def leave(self, request: LeaveGroupRequest, version: int, now: int) -> Decision[LeaveGroupResponse]:
-        """LeaveGroup."""
-        self._serve(now)
         leaving = request.members if version >= MEMBERS_LEAVE_FROM else [MemberIdentity(member_id=request.member_id)]
-        if not request.group_id:
-            return Refused(ErrorCode.INVALID_GROUP_ID)
-        group = self._groups.get(request.group_id)
+        group = self._group_of_member(request.group_id, now)
         decision: Decision[LeaveGroupResponse]
-        if group is None or isinstance(group, ShareGroup | StreamsGroup):
+        if isinstance(group, Refused):
+            if group.error is ErrorCode.INVALID_GROUP_ID:
+                return group
             decision = Answered(LeaveGroupResponse(members=[_unknown(each) for each in leaving]))
         elif isinstance(group, ConsumerGroup):
-            decision = self._moved(group, self._consumer.leave(group, leaving, now))
+            decision = self._moved(group.group_id, self.consumer.leave(group, leaving, now))
         else:
             decision = self._conclude(group, self._classic.leave(group, leaving, now))
         if version < MEMBERS_LEAVE_FROM and isinstance(decision, Answered | Proposed):
             decision.reply.error_code = decision.reply.members.pop().error_code
         return decision
 
-    def _group_of_member(self, group_id: str) -> ClassicGroup | ConsumerGroup | StreamsGroup | Refused:
+    def _group_of_member(self, group_id: str, now: int) -> ClassicGroup | ConsumerGroup | Refused:
+        """The group of a member that speaks the classic protocol."""
+        self._serve(now)
         if not group_id:
             return Refused(ErrorCode.INVALID_GROUP_ID)
         group = self._groups.get(group_id)
-        return Refused(ErrorCode.UNKNOWN_MEMBER_ID) if group is None or isinstance(group, ShareGroup) else group
+        return group if isinstance(group, ClassicGroup | ConsumerGroup) else Refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def _begin_group(self, group_id: str, now: int, before: ConsumerGroup | StreamsGroup | None) -> ClassicGroup:
-        """A group that the log does not know of yet; it is owed a record, and the end of an empty group before it."""
+        """A group that is not in the log yet: its record is due, after tombstones of an empty group before it."""
         group = self._groups[group_id] = ClassicGroup(group_id)
         group.state_timestamp = group.record_deadline = now
-        group.debts = () if before is None else tuple(self._tombstones(before))
+        group.debts = () if before is None else tuple(_tombstones(before))
         return group
 
     def consumer_heartbeat(
         self,
         request: ConsumerGroupHeartbeatRequest,
         version: int,
-        client_id: str,
-        client_host: str,
+        client: Client,
         now: int,
         sees: Callable[[str], bool] | None = None,
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat (KIP-848); a pattern matches topics that the member `sees`, or any."""
         self._serve(now)
-        decision = self._consumer.heartbeat(request, version, client_id, client_host, now, sees)
-        group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup) and not isinstance(decision, Refused):
-            return self._moved(group, decision)
-        self._publish()
-        return decision
+        return self._moved(request.group_id, self.consumer.heartbeat(request, version, client, now, sees))
 
     def share_heartbeat(
-        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str, now: int
+        self, request: ShareGroupHeartbeatRequest, client: Client, now: int
     ) -> Decision[ShareGroupHeartbeatResponse]:
         """ShareGroupHeartbeat (KIP-932)."""
         self._serve(now)
-        decision = self.share.heartbeat(request, client_id, client_host, now)
-        group = self._groups.get(request.group_id)
-        return self._moved(group, decision) if isinstance(group, ShareGroup) else decision
+        return self._moved(request.group_id, self.share.heartbeat(request, client, now))
 
     def streams_heartbeat(
-        self, request: StreamsGroupHeartbeatRequest, version: int, client_id: str, client_host: str, now: int
+        self, request: StreamsGroupHeartbeatRequest, version: int, client: Client, now: int
     ) -> Decision[Beat]:
         """StreamsGroupHeartbeat (KIP-1071)."""
         self._serve(now)
-        decision = self._streams.heartbeat(request, version, Client(client_id, client_host), now)
-        group = self._groups.get(request.group_id)
-        if isinstance(group, StreamsGroup) and not isinstance(decision, Refused):
-            return self._moved(group, decision)
-        return decision
+        return self._moved(request.group_id, self.streams.heartbeat(request, version, client, now))
 
-    def _moved(self, group: ConsumerGroup | ShareGroup | StreamsGroup, decision: Decision[T]) -> Decision[T]:
-        """The times of members may have changed."""
-        soonest = group.times.soonest_set()
-        if soonest is not None:
-            self._alarms.arm_at(group.group_id, soonest)
+    def _moved(self, group_id: str, decision: Decision[T]) -> Decision[T]:
+        """Note that deadlines of members may have changed."""
+        group = self._groups.get(group_id)
+        if group is not None and not isinstance(group, ClassicGroup):
+            soonest = group.times.soonest_set()
+            if soonest is not None:
+                self._alarms.arm_at(group_id, soonest)
+        if self._waits.ended:
+            self._publish()
         return decision
 
     def _end_waits(self, group: ClassicGroup) -> None:
         for member in group.members.values():
             self._waits.end_both(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
 
-    # ------------------------------------------------------------------ offsets
-
     def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Decision[OffsetCommitResponse]:
-        """OffsetCommit, of topics that were found: each has its name and its id."""
+        """OffsetCommit of existing topics, each with name and id."""
         self._serve(now)
         group = self._groups.get(request.group_id)
         decision = self._offset_protocol.commit(group, request, version=version, now=now)
@@ -288,19 +260,19 @@ class GroupCoordinator(Machine[Work]):
         return self._offset_protocol.txn_commit(group, request, version=version, now=now)
 
     def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Decision[OffsetFetchResponseGroup]:
-        """OffsetFetch for one group, of topics with their names."""
-        refusal = self._offset_protocol.refusal_of_fetch(self._groups.get(request.group_id), request)
+        """OffsetFetch for one group; topics have names."""
+        refusal = refusal_of_fetch(self._groups.get(request.group_id), request)
         return refusal or Answered(self._offset_protocol.fetch(request, require_stable=require_stable))
 
     def delete_offsets(self, request: OffsetDeleteRequest, now: int) -> Decision[OffsetDeleteResponse]:
-        """OffsetDelete, of partitions that exist."""
+        """OffsetDelete of existing partitions."""
         self._serve(now)
         if not request.group_id:
             return Refused(ErrorCode.INVALID_GROUP_ID)
         return self._offset_protocol.delete(self._groups.get(request.group_id), request)
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]]) -> Decision[bool]:
-        """Topics (name, id) are gone: so are the offsets committed for them; whether there are more of these."""
+        """Topics (name, id) were deleted: remove committed offsets for them; True if there are more."""
         gone = list(topics)
         found = (
             offset_tombstone(group_id, topic, partition)
@@ -313,18 +285,12 @@ class GroupCoordinator(Machine[Work]):
         records += self.share.topics_deleted(topic_id for _, topic_id in gone)
         return Proposed(tuple(records), False) if records else Answered(False)
 
-    # ------------------------------------------------------------------ administration
-
     def describe(self, group_id: str, version: int) -> DescribedGroup:
-        """DescribeGroups, for one group."""
-        return described(group_id, self._knowing(group_id)._groups.get(group_id), version)
+        """DescribeGroups for one group."""
+        return described(group_id, self.knowing(group_id)._groups.get(group_id), version)
 
-    def describe_share_group(self, group_id: str) -> DescribedShareGroup | Refused:
-        """ShareGroupDescribe, for one group."""
-        return self._knowing(group_id).share.describe(group_id)
-
-    def _knowing(self, group_id: str) -> GroupCoordinator:
-        """A coordinator that has folded committed records only: descriptions are read from it, as in Kafka."""
+    def knowing(self, group_id: str) -> GroupCoordinator:
+        """A coordinator that has folded committed records only: descriptions read from it, as in Kafka."""
         return self._as_committed() if group_id in self._folding.ahead else self
 
     def _committed_groups(self) -> Iterable[Group]:
@@ -335,38 +301,30 @@ class GroupCoordinator(Machine[Work]):
         others = [group for group_id, group in self._groups.items() if group_id not in ahead]
         return [*others, *(committed[group_id] for group_id in ahead if group_id in committed)]
 
-    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup | Refused:
-        """ConsumerGroupDescribe, for one group."""
-        return self._knowing(group_id)._consumer.describe(group_id)
-
-    def describe_streams_group(self, group_id: str) -> DescribedStreamsGroup | Refused:
-        """StreamsGroupDescribe, for one group."""
-        return self._knowing(group_id)._streams.describe(group_id)
-
     def listed(self, states_filter: Sequence[str], types_filter: Sequence[str]) -> Iterator[ListedGroup]:
-        """ListGroups, for the groups of this partition."""
+        """ListGroups for the groups of this partition."""
         matching = matches(states_filter, types_filter)
         return (listed(group) for group in self._committed_groups() if matching(group))
 
     def find(self, group_id: str) -> ListedGroup | None:
-        """One group as ListGroups shows it; None where it is not there."""
-        group = self._knowing(group_id)._groups.get(group_id)
+        """A group as ListGroups shows it; None if there is none."""
+        group = self.knowing(group_id)._groups.get(group_id)
         return None if group is None else listed(group)
 
     def members_of(self, group_id: str) -> list[KnownMember]:
-        """The members of a group of any protocol; none of a group that does not exist."""
-        group = self._knowing(group_id)._groups.get(group_id)
+        """The members of a group of any protocol; none if there is no such group."""
+        group = self.knowing(group_id)._groups.get(group_id)
         return [] if group is None else members_of(group)
 
     def awaited(self, group_id: str) -> tuple[list[str], int | None]:
-        """The members for whom a rebalance waits, and until when at most (ms; None: no such time is set)."""
-        group = self._knowing(group_id)._groups.get(group_id)
+        """The members that a rebalance waits for, and its deadline (ms; None: no deadline)."""
+        group = self.knowing(group_id)._groups.get(group_id)
         return ([], None) if group is None else awaited(group)
 
     def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult | None]:
-        """DeleteGroups, for one group: only without members, and its offsets go with it.
+        """DeleteGroups for one group, which must have no members; its offsets are deleted too.
 
-        Of very many offsets some go first: None says that this has to be asked again.
+        Very many offsets are deleted in parts: None means that the caller has to ask again.
         """
         self._serve(now)
         group = self._groups.get(group_id)
@@ -377,28 +335,35 @@ class GroupCoordinator(Machine[Work]):
         if len(self._offsets.of_group(group_id)) > FORGOTTEN_AT_ONCE:
             some = islice(self._offset_protocol.tombstones(group_id), FORGOTTEN_AT_ONCE)
             return Proposed(tuple(some), None)
-        records = [*self._offset_protocol.tombstones(group_id), *self._tombstones(group)]
+        records = [*self._offset_protocol.tombstones(group_id), *_tombstones(group)]
         return Proposed(tuple(records), DeletableGroupResult(group_id=group_id))
 
-    # ------------------------------------------------------------------ the log
-
     def apply(self, batch: Batch) -> None:
-        """Fold a committed batch: generations, members, offsets, and the markers that end transactions."""
+        """Fold a committed batch: generations, members, offsets, and markers of transactions."""
         self.facts += self._folding.apply(batch)
         self._go_on()
+        if not self._folding.ahead:
+            self._caught_up()
+
+    def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
+        """Adopt proposed offsets without reading them back from the log."""
+        if type(proposed) is not ProposedOffsets:
+            return False
+        if proposed.group_id not in self._groups:
+            self._groups[proposed.group_id] = ClassicGroup(proposed.group_id)
+        producer = proposed.transactional
+        producer_id = -1 if producer is None else producer.producer_id
+        for record_offset, (key, value) in enumerate(proposed.offsets, base_offset):
+            self._offsets.fold(key, value, record_offset=record_offset, producer_id=producer_id)
+        return True
 
     def awaits(self, proposed: Proposed[object], base_offset: int) -> None:
-        """Fold what is proposed about groups of the newer protocols: the next decision follows from it."""
+        """Fold proposed records of groups of newer protocols, because the next decision depends on them."""
         self._folding.apply_ahead(proposed.records, base_offset)
         self._go_on()
 
-    @property
-    def is_ahead(self) -> bool:
-        """Whether more is folded than is committed."""
-        return bool(self._folding.ahead)
-
     def _go_on(self) -> None:
-        """Pass on what has been folded."""
+        """Pass on the results of folding."""
         for group_id in self._folding.drain_touched():
             self._tell_state(group_id)
         for group in self._folding.drain():
@@ -411,18 +376,16 @@ class GroupCoordinator(Machine[Work]):
         """The state that follows from the log alone: equal on every coordinator that has folded the same log."""
         return self._folding.durable_state()
 
-    # ------------------------------------------------------------------ time
-
     def due(self, now: int) -> Sequence[Work]:
-        """Groups in which something has to be done, and the look for expired offsets."""
+        """Groups with something due, and the check for expired offsets."""
         return self.owed(now)[0]
 
     def owed(self, now: int) -> tuple[Sequence[Work], int | None]:
-        """The works that are due, and when there may be others (ms)."""
+        """The works that are due, and the time (ms) of the next ones."""
         self._serve(now)
         work: list[Work] = [GroupDue(group_id) for group_id in self._alarms.due(now)]
-        if self._consumer.to_resolve:
-            work += map(ResolvePatterns, sorted(self._consumer.to_resolve))
+        if self.consumer.to_resolve:
+            work += map(ResolvePatterns, sorted(self.consumer.to_resolve))
         if self.share.to_initialize:
             work += map(InitializeShares, sorted(self.share.to_initialize))
         if self._next_expiry is not None and self._next_expiry <= now:
@@ -430,16 +393,16 @@ class GroupCoordinator(Machine[Work]):
         return work, self.wake_at()
 
     def ended(self, work: Work) -> bool:
-        """A work is over; if that has not changed what is owed, it is owed again."""
+        """End a work; if it is still owed, it is due again."""
         if isinstance(work, GroupDue):
             self._alarms.arm(work.group_id)
         return True
 
     def wake_at(self) -> int | None:
-        """The next time at which something may have to be done."""
+        """The next time (ms) with something due."""
         if (
             self._to_begin
-            or self._consumer.to_resolve
+            or self.consumer.to_resolve
             or self.share.to_initialize
             or (self._groups and self._next_expiry is None)
         ):
@@ -448,26 +411,26 @@ class GroupCoordinator(Machine[Work]):
         return alarm if expiry is None or (alarm is not None and alarm < expiry) else expiry
 
     def perform(self, work: Work, now: int) -> Decision[None]:
-        """Do a work that is owed, but for `expire_offsets`; the decision has the records to write."""
+        """Do a work, except for `expire_offsets`; the decision has the records to write."""
         self._serve(now)
         if isinstance(work, ResolvePatterns):
-            return self._consumer.resolve(work.group_id, now)
+            return self.consumer.resolve(work.group_id, now)
         assert isinstance(work, GroupDue), "what the share coordinator has to know is told by the shard"
         group = self._groups.get(work.group_id)
         if group is None:
             return Answered(None)
         if isinstance(group, ConsumerGroup):
-            return self._consumer.advance(group, now)
+            return self.consumer.advance(group, now)
         if isinstance(group, ShareGroup):
             return self.share.advance(group, now)
         if isinstance(group, StreamsGroup):
-            return self._streams.advance(group, now)
+            return self.streams.advance(group, now)
         records = self._rebalance.advance(group, now)
         decision: Decision[None] = Proposed(tuple(records), None) if records else Answered(None)
         return self._conclude(group, decision)
 
     def expire_offsets(self, now: int) -> Decision[bool]:
-        """Forget what has expired, so much at a time; whether there is more."""
+        """Remove expired offsets, a limited number at a time; True if there are more."""
         self._serve(now)
         self._next_expiry = now + self._config.offsets_retention_check_interval_ms
         if not self._to_expire:
@@ -487,27 +450,19 @@ class GroupCoordinator(Machine[Work]):
             if len(expired) < at_most:
                 self._to_expire.pop()
             if gone and group.is_empty:
-                records += self._tombstones(group)
+                records += _tombstones(group)
         more = bool(self._to_expire)
         return Proposed(tuple(records), more) if records else Answered(more)
 
-    def _tombstones(self, group: Group) -> list[LogRecord]:
-        """There is no such group any more."""
-        if isinstance(group, StreamsGroup):
-            return self._streams.tombstones(group)
-        if isinstance(group, ShareGroup):
-            return share_tombstones(group)
-        return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]
-
     def abandoned(self, token: Hashable) -> None:
-        """A client that waited has gone away."""
+        """The client of a parked request is gone."""
         assert isinstance(token, Token), "this machine hands out no other tokens"
         group = self._groups.get(token.group_id)
         if isinstance(group, ClassicGroup):
             self._waits.abandon(group, token)
 
     def _serve(self, now: int) -> None:
-        """Time has reached this coordinator: begin what `apply`, which knows no time, could not."""
+        """The time is known now: begin the deadlines for which `apply` had no time."""
         if not self._folding.serving:
             self._folding.serving = True
             for loaded in self._groups.values():
@@ -534,11 +489,11 @@ class GroupCoordinator(Machine[Work]):
             assert not records, "a group that has just come has members that have not joined"
             self._tell(group)
         elif isinstance(group, ConsumerGroup):
-            self._consumer.begin(group, now)
+            self.consumer.begin(group, now)
         elif isinstance(group, ShareGroup):
             self.share.begin(group, now)
         else:
-            self._streams.begin(group, now)
+            self.streams.begin(group, now)
         self._alarms.arm(group_id)
 
     def _deadline(self, group_id: str) -> int | None:
@@ -547,10 +502,8 @@ class GroupCoordinator(Machine[Work]):
             return None
         return group.next_deadline() if isinstance(group, ClassicGroup) else group.times.earliest()
 
-    # ------------------------------------------------------------------ after each decision
-
     def _conclude(self, group: ClassicGroup, decision: Decision[T]) -> Decision[T]:
-        """Pass on what the decision has brought about besides its answer."""
+        """Pass on the effects of a decision besides its answer."""
         self._alarms.arm(group.group_id)
         if group.sessions_to_begin:
             self._to_begin.add(group.group_id)
@@ -564,7 +517,7 @@ class GroupCoordinator(Machine[Work]):
             self._waits.ended.clear()
 
     def _tell_state(self, group_id: str) -> None:
-        """Tell of a group whose state follows from its members, if it is another one now."""
+        """Emit an event if the derived state of a group has changed."""
         if not self._folding.serving:
             return
         group = self._groups.get(group_id)
@@ -593,6 +546,10 @@ class GroupCoordinator(Machine[Work]):
                 )
             )
         group.transitions.clear()
+
+
+def _tombstones(group: Group) -> list[LogRecord]:
+    return [group_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group.tombstones()
 
 
 def _unknown(leaving: MemberIdentity) -> MemberResponse:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from odradek.core.machine import Fact, LogRecord
 from odradek.group.classic.group import ClassicGroup
 from odradek.group.classic.states import GroupState
-from odradek.group.consumer.group import ConsumerGroup
-from odradek.group.consumer.records import ConsumerKey
 from odradek.group.records import group_of
-from odradek.group.share.group import ShareGroup
-from odradek.group.share.records import ShareKey
-from odradek.group.streams.group import StreamsGroup
 from odradek.records.control import read_marker
 from odradek.records.record import Record, iterate_records
 from odradek.records.state import GROUP_RECORDS, Unknown, decode_key, decode_record, decode_value, kind_of
@@ -25,16 +22,15 @@ from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 if TYPE_CHECKING:
     from odradek.group.classic.rebalance import Rebalance
-    from odradek.group.consumer.groups import ConsumerGroups, Group
-    from odradek.group.offsets.committed import Offsets
+    from odradek.group.consumer.groups import ConsumerGroups
+    from odradek.group.modern_groups import Group
     from odradek.group.share.groups import ShareGroups
     from odradek.group.streams.groups import StreamsGroups
+    from odradek.offsets.committed import Offsets
     from odradek.records.batch import Batch
 
 __all__ = ["Folding"]
 
-STREAMS_KINDS = frozenset(kind for kind, stem in GROUP_RECORDS.items() if stem.startswith("StreamsGroup"))
-"""The kinds of record that are about streams groups."""
 OF_GROUPS = frozenset(kind for kind, stem in GROUP_RECORDS.items() if not stem.endswith("OffsetCommit"))
 """The kinds of record that are about groups and their members."""
 CLASSIC = next(kind for kind, stem in GROUP_RECORDS.items() if stem == "GroupMetadata")
@@ -128,13 +124,9 @@ class Folding:
         kind = kind_of(key)
         if kind not in OF_GROUPS:
             return None
-        from odradek.group.streams.records import StreamsKey  # few clusters have any, and few have replicas that lag
-
         found, _ = decode_record(GROUP_RECORDS, key, None)
-        if isinstance(found, GroupMetadataKey):
-            return found.group
-        assert isinstance(found, ConsumerKey | ShareKey | StreamsKey), "the other kinds of record in this log"
-        return found.group_id
+        group_id: str = astuple(found)[0]
+        return group_id
 
     def drain(self) -> list[ClassicGroup]:
         """The classic groups that have changed since this was asked last."""
@@ -164,18 +156,20 @@ class Folding:
             if group_value is not None or value is None:
                 self._apply_group(group_key.group, group_value)
             return
-        if kind_of(key) in STREAMS_KINDS:
-            group_id = self._streams().apply(key, value)
-            if group_id is not None:
-                self._touched.add(group_id)
-            return
         other_key, other_value = decode_record(GROUP_RECORDS, key, value)
-        if isinstance(other_key, ConsumerKey) and not isinstance(other_value, Unknown):
-            self._consumer.fold(other_key.group_id, other_key, other_value)
-            self._touched.add(other_key.group_id)
-        elif isinstance(other_key, ShareKey) and not isinstance(other_value, Unknown):
-            self._share.fold(other_key.group_id, other_key, other_value, loading=not self.serving)
-            self._touched.add(other_key.group_id)
+        if isinstance(other_key, Unknown) or isinstance(other_value, Unknown):
+            return
+        protocol = type(other_key).__name__
+        groups: ConsumerGroups | ShareGroups | StreamsGroups
+        if protocol.startswith("ConsumerGroup"):
+            groups = self._consumer
+        elif protocol.startswith("ShareGroup"):
+            groups = self._share
+        elif protocol.startswith("StreamsGroup"):
+            groups = self._streams()
+        else:
+            return
+        self._touched.add(groups.fold(other_key, other_value, loading=not self.serving))
 
     def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         group = self._groups.get(group_id)
@@ -201,23 +195,9 @@ class Folding:
 
     def durable_state(self) -> dict[str, object]:
         """The state that follows from the log alone."""
-        consumers = {
+        modern = {
             group_id: group.durable_state()
             for group_id, group in self._groups.items()
-            if isinstance(group, ConsumerGroup)
+            if not isinstance(group, ClassicGroup)
         }
-        shares = {
-            group_id: group.durable_state() for group_id, group in self._groups.items() if isinstance(group, ShareGroup)
-        }
-        streams = {
-            group_id: group.durable_state()
-            for group_id, group in self._groups.items()
-            if isinstance(group, StreamsGroup)
-        }
-        return {
-            "groups": dict(self._recorded),
-            "consumer_groups": consumers,
-            "streams_groups": streams,
-            "share_groups": shares,
-            "offsets": self._offsets.durable_state(),
-        }
+        return {"groups": dict(self._recorded), "modern_groups": modern, "offsets": self._offsets.durable_state()}

@@ -9,14 +9,13 @@ from msgspec import Struct
 
 from odradek.group.classic.group import ClassicGroup
 from odradek.group.classic.states import GroupState
-from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.share.group import ShareGroup
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from odradek.wire.messages.list_groups_response import ListedGroup
 
 if TYPE_CHECKING:
-    from odradek.group.consumer.groups import Group
+    from odradek.group.modern_groups import Group
 
 __all__ = ["KnownMember", "awaited", "described", "listed", "matches", "members_of"]
 
@@ -30,7 +29,6 @@ class KnownMember(Struct, frozen=True):
     client_host: str
 
 
-CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 STATES_FOR_FILTERS = {"NotReady": "not_ready"}
 """States that a filter does not name as they are shown in lower case."""
 NOT_FOUND_ERROR_FROM = 6
@@ -65,8 +63,6 @@ def described(group_id: str, group: Group | None, version: int) -> DescribedGrou
 
 def members_of(group: Group) -> list[KnownMember]:
     """The members of a group, in the order of joining."""
-    if isinstance(group, ShareGroup):
-        return [KnownMember(each.member_id, None, each.client_id, each.client_host) for each in group.members.values()]
     return [
         KnownMember(each.member_id, each.instance_id, each.client_id, each.client_host)
         for each in group.members.values()
@@ -81,8 +77,7 @@ def awaited(group: Group) -> tuple[list[str], int | None]:
     if isinstance(group, ShareGroup):
         return [], None
     if not isinstance(group, ClassicGroup):
-        epoch = group.assignment_epoch
-        return [each.member_id for each in group.members.values() if not each.is_reconciled_to(epoch)], None
+        return group.behind(), None
     if group.state is GroupState.PREPARING_REBALANCE:
         missing = [each.member_id for each in group.members.values() if each.join is None]
         return [*missing, *group.pending_joins], group.join_deadline
@@ -100,11 +95,9 @@ def _not_found(group_id: str, version: int, message: str) -> DescribedGroup:
 
 
 def listed(group: Group) -> ListedGroup:
+    protocol_type = (group.protocol_type or "") if isinstance(group, ClassicGroup) else group.kind
     return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else _type_of(group),
-        group_state=group.state.value,
-        group_type=_type_of(group),
+        group_id=group.group_id, protocol_type=protocol_type, group_state=group.state.value, group_type=group.kind
     )
 
 
@@ -115,14 +108,6 @@ def matches(states_filter: Sequence[str], types_filter: Sequence[str]) -> Callab
 
     def matching(group: Group) -> bool:
         state = STATES_FOR_FILTERS.get(group.state.value, group.state.value.lower())
-        return (not states or state in states) and (not types or _type_of(group) in types)
+        return (not states or state in states) and (not types or group.kind in types)
 
     return matching
-
-
-def _type_of(group: Group) -> str:
-    if isinstance(group, ClassicGroup):
-        return CLASSIC
-    if isinstance(group, ShareGroup):
-        return SHARE
-    return CONSUMER if isinstance(group, ConsumerGroup) else STREAMS

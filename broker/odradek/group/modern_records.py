@@ -1,110 +1,107 @@
-"""The records of members and targets that every newer protocol of groups has: one codec, given a protocol's messages.
+"""The records of the newer protocols of groups in `__consumer_offsets`, in Kafka's formats: one codec for all three.
 
-Consumer groups (KIP-848), streams groups (KIP-1071) and share groups (KIP-932) all keep the epoch of their targets,
-and of each member who it is, its target and what it has now. A subclass says these in the messages of its protocol.
+Consumer groups (KIP-848), streams groups (KIP-1071) and share groups (KIP-932) all keep the epoch of the group and that
+of its targets, and the identity, the target and the assignment of each member. Their messages are named alike but for
+the first words, and begin with the same fields: those of consumer groups stand for all here. A subclass has the fields
+that only its protocol knows.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
 
 from odradek.core.machine import LogRecord
+from odradek.group.modern_member import MemberState, ModernMember
 from odradek.records.state import encode_key, encode_value
+from odradek.wire.registry import message_type
 
 if TYPE_CHECKING:
-    from odradek.group.modern import MembersAndTargets
+    from odradek.wire.messages.consumer_group_current_member_assignment_value import (
+        ConsumerGroupCurrentMemberAssignmentValue as EpochOfMember,
+    )
+    from odradek.wire.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+    from odradek.wire.messages.consumer_group_target_assignment_member_value import (
+        ConsumerGroupTargetAssignmentMemberValue,
+    )
 
-__all__ = ["Keys", "ModernRecords", "epochs_of", "record", "written_epochs"]
+__all__ = ["ModernRecords", "epochs_of", "read_partitions", "written_epochs"]
 
 VALUE_VERSION = 0
 """The version of every value of the newer protocols."""
 
-
-class OfMember(Protocol):
-    """A member, or the key of a record about one."""
-
-    @property
-    def member_id(self) -> str: ...
-
-
-class EpochOfTargets(Protocol):
-    """The epoch that all targets have, and since when (ms)."""
-
-    @property
-    def assignment_epoch(self) -> int: ...
-    @property
-    def assignment_timestamp(self) -> int: ...
-
-
-M = TypeVar("M", bound=OfMember)
+M = TypeVar("M", bound=ModernMember)
 T = TypeVar("T")
 N = TypeVar("N", bytes, str)
 L = TypeVar("L")
 
-
-class Keys(Struct, frozen=True):
-    """The messages of a protocol for the keys of these records; all but the first are about a member."""
-
-    targets: Callable[[str], Struct]
-    """From the id of the group."""
-    member: Callable[[str, str], Struct]
-    """From the id of the group and that of the member."""
-    target: Callable[[str, str], Struct]
-    assignment: Callable[[str, str], Struct]
-
-
-def record(key: Struct, value: Struct | None) -> LogRecord:
-    """A record of a newer protocol; without a value it is a tombstone."""
-    return LogRecord(encode_key(key), None if value is None else encode_value(value, VALUE_VERSION))
+message = cache(message_type)
 
 
 class ModernRecords(ABC, Generic[M, T]):
-    """Writes and folds the records of members `M`, each of which has a target `T`."""
+    """Writes and folds the records of groups with members `M`, each of which has a target `T`."""
 
-    def __init__(self, keys: Keys, epoch_of_targets: Callable[[int, int], Struct]) -> None:
-        self._keys = keys
-        self._epoch_of_targets = epoch_of_targets
-        """The message for the epoch of the targets and its time (ms)."""
-        self._folds: Mapping[object, Callable[[MembersAndTargets[M, T], str, Struct | None], None]] = {
-            keys.member: self._fold_member,
-            keys.target: self._fold_target,
-            keys.assignment: self._fold_assignment,
-        }
+    protocol: ClassVar[str]
+    """The first word of the names of its messages."""
+    of_group: ClassVar[tuple[str, ...]]
+    """The kinds of record about the group itself, in the order in which they end with it."""
+    first_state: ClassVar[int] = 0
+    """The number of the first state of a member."""
 
-    # ------------------------------------------------------------------ writing
+    def record(self, kind: str, value: Struct | None, *key: str) -> LogRecord:
+        """A record; its key is the id of the group and, in most kinds, of what it is about. No value: a tombstone."""
+        encoded_key = encode_key(message(f"{self.protocol}{kind}Key")(*key))
+        return LogRecord(encoded_key, None if value is None else encode_value(value, VALUE_VERSION))
+
+    def value(self, kind: str, **fields: object) -> Struct:
+        """The value of a record."""
+        return message(f"{self.protocol}{kind}Value")(**fields)
+
+    def epoch_record(self, group_id: str, epoch: int, metadata_hash: int, **more: object) -> LogRecord:
+        """The group has moved on to this epoch."""
+        value = self.value("Metadata", epoch=epoch, metadata_hash=metadata_hash, **more)
+        return self.record("Metadata", value, group_id)
 
     def member_record(self, group_id: str, member: M) -> LogRecord:
         """The identity of a member, and its subscription."""
-        return record(self._keys.member(group_id, member.member_id), self.description(member))
+        return self.record("MemberMetadata", self.description(member), group_id, member.member_id)
 
     def target_record(self, group_id: str, member_id: str, target: T) -> LogRecord:
         """The target of a member."""
-        return record(self._keys.target(group_id, member_id), self.written_target(target))
+        return self.record("TargetAssignmentMember", self.written_target(target), group_id, member_id)
 
     def current_record(self, group_id: str, member: M) -> LogRecord:
         """The partitions or tasks of a member, and its epoch."""
-        return record(self._keys.assignment(group_id, member.member_id), self.assignment(member))
+        return self.record("CurrentMemberAssignment", self.assignment(member), group_id, member.member_id)
+
+    def state_of(self, member: M) -> int:
+        """The state of a member, as a number in its record."""
+        return member.state + (0 if member.state is MemberState.UNKNOWN else self.first_state)
 
     def assignment_epoch_record(self, group_id: str, epoch: int, timestamp: int) -> LogRecord:
         """All targets are those of this epoch, since then (ms)."""
-        return record(self._keys.targets(group_id), self._epoch_of_targets(epoch, timestamp))
+        value = self.value("TargetAssignmentMetadata", assignment_epoch=epoch, assignment_timestamp=timestamp)
+        return self.record("TargetAssignmentMetadata", value, group_id)
 
     def member_tombstones(self, group_id: str, member_id: str) -> Iterator[LogRecord]:
         """A member is gone: first what it has, then what it shall have, then itself."""
-        for key in (self._keys.assignment, self._keys.target, self._keys.member):
-            yield record(key(group_id, member_id), None)
+        for kind in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata"):
+            yield self.record(kind, None, group_id, member_id)
 
-    def tombstones(self, group_id: str, members: Iterable[str], targets: Iterable[str]) -> Iterator[LogRecord]:
-        """A group is gone, with these members and the targets of these; its own records are the subclass's."""
-        keys, member_ids = self._keys, list(members)
-        yield from (record(keys.assignment(group_id, each), None) for each in member_ids)
-        yield from (record(keys.target(group_id, each), None) for each in targets)
-        yield record(keys.targets(group_id), None)
-        yield from (record(keys.member(group_id, each), None) for each in member_ids)
+    def tombstones(
+        self, group_id: str, members: Sequence[str], targets: Sequence[str], others: Iterable[LogRecord]
+    ) -> Iterator[LogRecord]:
+        """A group is gone, with these members, the targets of these, and `others`."""
+        yield from (self.record("CurrentMemberAssignment", None, group_id, each) for each in members)
+        yield from (self.record("TargetAssignmentMember", None, group_id, each) for each in targets)
+        yield self.record("TargetAssignmentMetadata", None, group_id)
+        yield from (self.record("MemberMetadata", None, group_id, each) for each in members)
+        yield from others
+        yield from (self.record(kind, None, group_id) for kind in self.of_group)
 
     @abstractmethod
     def description(self, member: M) -> Struct:
@@ -118,58 +115,55 @@ class ModernRecords(ABC, Generic[M, T]):
     def assignment(self, member: M) -> Struct:
         """The partitions or tasks of a member and its epoch, as the value of a record."""
 
-    # ------------------------------------------------------------------ folding
+    def kind_of(self, key: Struct) -> str:
+        """The kind of a record of this protocol."""
+        name = type(key).__name__
+        assert name.startswith(self.protocol), f"no record of this protocol: {key}"
+        return name.removeprefix(self.protocol).removesuffix("Key")
 
-    def fold(self, group: MembersAndTargets[M, T], key: Struct, value: Struct | None) -> None:
-        """Fold a record about a member or about the epoch of the targets."""
-        fold = self._folds.get(type(key))
-        if fold is not None:
-            fold(group, cast("OfMember", key).member_id, value)
-            return
-        assert type(key) is self._keys.targets, f"no record of this protocol: {key}"
-        targets = cast("EpochOfTargets | None", value)
-        group.assignment_epoch = 0 if targets is None else targets.assignment_epoch
-        group.assignment_timestamp = 0 if targets is None else targets.assignment_timestamp
+    def read_member(self, value: Struct) -> dict[str, object]:
+        """The fields of a member in the record of its identity."""
+        told = cast("ConsumerGroupMemberMetadataValue", value)
+        client = {"rack_id": told.rack_id, "client_id": told.client_id, "client_host": told.client_host}
+        return {**client, **self.read_description(value)}
 
-    def _fold_member(self, group: MembersAndTargets[M, T], member_id: str, value: Struct | None) -> None:
-        if value is None:
-            group.fold_no_member(member_id)
-        else:
-            group.fold_member(self.described(group.members.get(member_id) or self.new_member(member_id), value))
-
-    def _fold_target(self, group: MembersAndTargets[M, T], member_id: str, value: Struct | None) -> None:
-        group.fold_target(member_id, None if value is None else self.read_target(value))
-
-    def _fold_assignment(self, group: MembersAndTargets[M, T], member_id: str, value: Struct | None) -> None:
-        if value is None:
-            group.fold_no_assignment(member_id)
-        else:
-            group.fold_member(self.assigned(group.members.get(member_id) or self.new_member(member_id), value))
+    def read_current(self, value: Struct) -> dict[str, object]:
+        """The fields of a member in the record of its assignment."""
+        current = cast("EpochOfMember", value)
+        try:
+            state = MemberState(current.state - self.first_state)
+        except ValueError:
+            state = MemberState.UNKNOWN
+        epochs = {"epoch": current.member_epoch, "previous_epoch": current.previous_member_epoch, "state": state}
+        return {**epochs, **self.read_assignment(value)}
 
     @abstractmethod
     def new_member(self, member_id: str) -> M:
         """A member of which nothing but its id is known."""
 
     @abstractmethod
-    def described(self, known: M, value: Struct) -> M:
-        """The member, with the identity and subscription that a record says."""
+    def read_description(self, value: Struct) -> dict[str, object]:
+        """The other fields of a member that `description` has written."""
 
     @abstractmethod
     def read_target(self, value: Struct) -> T:
         """The target of a member, read from the value of a record."""
 
     @abstractmethod
-    def assigned(self, known: M, value: Struct) -> M:
-        """The member, with the partitions or tasks and the epoch that a record says."""
+    def read_assignment(self, value: Struct) -> dict[str, object]:
+        """The other fields of a member that `assignment` has written."""
 
 
-# ---------------------------------------------------------------------- partitions with epochs (KIP-1251)
+def read_partitions(value: Struct) -> dict[bytes, frozenset[int]]:
+    """The target of a member of a group of consumers or of a share group."""
+    listed = cast("ConsumerGroupTargetAssignmentMemberValue", value).topic_partitions
+    return {each.topic_id: frozenset(each.partitions) for each in listed}
 
 
 def written_epochs(
     partitions: Mapping[N, Mapping[int, int]], listed: Callable[[N, list[int], list[int]], L]
 ) -> list[L]:
-    """Partitions of each topic or subtopology in order, with the epoch in which each was assigned."""
+    """Partitions of each topic or subtopology in order, with the epoch in which each was assigned (KIP-1251)."""
     written = []
     for name, epochs in sorted(partitions.items()):
         indexes = sorted(epochs)

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: generations of classic groups and committed offsets, in Kafka's formats.
+"""Records of classic groups in `__consumer_offsets`, in Kafka's formats: their generations.
 
 Kafka's `GroupCoordinatorRecordHelpers` is the reference for which version of a value is written when.
 """
@@ -6,7 +6,6 @@ Kafka's `GroupCoordinatorRecordHelpers` is the reference for which version of a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from odradek.core.machine import LogRecord
 from odradek.group.classic.group import ClassicGroup
@@ -15,27 +14,10 @@ from odradek.group.classic.states import GroupState
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.group_metadata_key import GroupMetadataKey
 from odradek.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
-from odradek.wire.messages.offset_commit_key import OffsetCommitKey
 
-if TYPE_CHECKING:
-    from odradek.wire.messages.offset_commit_value import OffsetCommitValue
-
-__all__ = [
-    "NO_EXPIRY",
-    "empty_group_record",
-    "group_of",
-    "group_record",
-    "group_tombstone",
-    "offset_record",
-    "offset_tombstone",
-]
+__all__ = ["empty_group_record", "group_of", "group_record", "group_tombstone"]
 
 GROUP_VALUE_VERSION = 4
-NO_EXPIRY = -1
-"""An offset that stays as long as the configuration says."""
-OFFSET_VALUE_VERSION = 4
-OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
-"""The only version that can say when an offset expires: what clients before KIP-211 ask for with a retention time."""
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> LogRecord:
@@ -75,17 +57,6 @@ def group_tombstone(group_id: str) -> LogRecord:
     return LogRecord(_group_key(group_id), None)
 
 
-def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> LogRecord:
-    """A committed offset."""
-    version = OFFSET_VALUE_VERSION if value.expire_timestamp == NO_EXPIRY else OFFSET_VALUE_VERSION_WITH_EXPIRY
-    return LogRecord(_offset_key(group_id, topic, partition), encode_value(value, version))
-
-
-def offset_tombstone(group_id: str, topic: str, partition: int) -> LogRecord:
-    """No offset is committed any more, in no open transaction either."""
-    return LogRecord(_offset_key(group_id, topic, partition), None)
-
-
 def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """The group as the log knows it: stable in its last generation, its sessions still to begin."""
     group = ClassicGroup(group_id)
@@ -117,7 +88,3 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
 
 def _group_key(group_id: str) -> bytes:
     return encode_key(GroupMetadataKey(group=group_id))
-
-
-def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    return encode_key(OffsetCommitKey(group=group_id, topic=topic, partition=partition))

@@ -7,9 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from odradek.config.keys import INT_MAX, LONG_MAX
-from odradek.group.consumer.settings import ConsumerSettings, MigrationPolicy
-from odradek.group.share.settings import ShareSettings
-from odradek.group.streams.settings import StreamsSettings
+from odradek.group.surroundings import ConsumerSettings, MigrationPolicy, ShareSettings, StreamsSettings
 from odradek.metadata.image import ResourceType
 
 if TYPE_CHECKING:
@@ -47,29 +45,29 @@ class Resolved(Generic[S]):
         return resolved
 
 
-def _number(own: Mapping[str, str], key: str, default: int, low: int, high: int) -> int:
-    text = own.get(key)
+def _number(kind: str, own: Mapping[str, str], key: str, default: int, low: int, high: int) -> int:
+    text = own.get(f"{kind}.{key}")
     return default if text is None else min(max(int(text), low), high)
 
 
 def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
     """The settings of a share group."""
-    milliseconds = partial(_number, own)
+    number = partial(_number, "share", own)
     return ShareSettings(
-        session_timeout_ms=milliseconds(
-            "share.session.timeout.ms",
+        session_timeout_ms=number(
+            "session.timeout.ms",
             config.group_share_session_timeout_ms,
             config.group_share_min_session_timeout_ms,
             config.group_share_max_session_timeout_ms,
         ),
-        heartbeat_interval_ms=milliseconds(
-            "share.heartbeat.interval.ms",
+        heartbeat_interval_ms=number(
+            "heartbeat.interval.ms",
             config.group_share_heartbeat_interval_ms,
             config.group_share_min_heartbeat_interval_ms,
             config.group_share_max_heartbeat_interval_ms,
         ),
-        assignment_interval_ms=milliseconds(
-            "share.assignment.interval.ms",
+        assignment_interval_ms=number(
+            "assignment.interval.ms",
             config.group_share_assignment_interval_ms,
             config.group_share_min_assignment_interval_ms,
             config.group_share_max_assignment_interval_ms,
@@ -80,32 +78,32 @@ def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
 
 def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
     """The settings of a streams group."""
-    number = partial(_number, own)
+    number = partial(_number, "streams", own)
     tags = own.get("streams.rack.aware.assignment.tags")
     return StreamsSettings(
         session_timeout_ms=number(
-            "streams.session.timeout.ms",
+            "session.timeout.ms",
             config.group_streams_session_timeout_ms,
             config.group_streams_min_session_timeout_ms,
             config.group_streams_max_session_timeout_ms,
         ),
         heartbeat_interval_ms=number(
-            "streams.heartbeat.interval.ms",
+            "heartbeat.interval.ms",
             config.group_streams_heartbeat_interval_ms,
             config.group_streams_min_heartbeat_interval_ms,
             config.group_streams_max_heartbeat_interval_ms,
         ),
         assignment_interval_ms=number(
-            "streams.assignment.interval.ms",
+            "assignment.interval.ms",
             config.group_streams_assignment_interval_ms,
             config.group_streams_min_assignment_interval_ms,
             config.group_streams_max_assignment_interval_ms,
         ),
         initial_rebalance_delay_ms=number(
-            "streams.initial.rebalance.delay.ms", config.group_streams_initial_rebalance_delay_ms, 0, INT_MAX
+            "initial.rebalance.delay.ms", config.group_streams_initial_rebalance_delay_ms, 0, INT_MAX
         ),
         task_offset_interval_ms=number(
-            "streams.task.offset.interval.ms",
+            "task.offset.interval.ms",
             config.group_streams_task_offset_interval_ms,
             config.group_streams_min_task_offset_interval_ms,
             INT_MAX,
@@ -113,10 +111,10 @@ def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
         if config.release.tells_task_offset_intervals
         else 0,
         acceptable_recovery_lag=number(
-            "streams.acceptable.recovery.lag", config.group_streams_acceptable_recovery_lag, 0, LONG_MAX
+            "acceptable.recovery.lag", config.group_streams_acceptable_recovery_lag, 0, LONG_MAX
         ),
         num_standby_replicas=number(
-            "streams.num.standby.replicas",
+            "num.standby.replicas",
             config.group_streams_num_standby_replicas,
             0,
             config.group_streams_max_standby_replicas,
@@ -133,22 +131,22 @@ def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
 
 def consumer_settings(config: Config, own: Mapping[str, str]) -> ConsumerSettings:
     """The settings of a consumer group."""
-    milliseconds = partial(_number, own)
+    number = partial(_number, "consumer", own)
     return ConsumerSettings(
-        session_timeout_ms=milliseconds(
-            "consumer.session.timeout.ms",
+        session_timeout_ms=number(
+            "session.timeout.ms",
             config.group_consumer_session_timeout_ms,
             config.group_consumer_min_session_timeout_ms,
             config.group_consumer_max_session_timeout_ms,
         ),
-        heartbeat_interval_ms=milliseconds(
-            "consumer.heartbeat.interval.ms",
+        heartbeat_interval_ms=number(
+            "heartbeat.interval.ms",
             config.group_consumer_heartbeat_interval_ms,
             config.group_consumer_min_heartbeat_interval_ms,
             config.group_consumer_max_heartbeat_interval_ms,
         ),
-        assignment_interval_ms=milliseconds(
-            "consumer.assignment.interval.ms",
+        assignment_interval_ms=number(
+            "assignment.interval.ms",
             config.group_consumer_assignment_interval_ms,
             config.group_consumer_min_assignment_interval_ms,
             config.group_consumer_max_assignment_interval_ms,

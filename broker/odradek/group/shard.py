@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from odradek.core.machine import Answered, Decision, Refused
-from odradek.group.consumer.settings import Surroundings
 from odradek.group.coordinator import GroupCoordinator
 from odradek.group.settings import Resolved, consumer_settings, share_settings, streams_settings
+from odradek.group.surroundings import Surroundings
 from odradek.group.work import ExpireOffsets, InitializeShares, Work
-from odradek.host.shard import Shard, ShardParts
+from odradek.host.shard import Shard
 from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.core.clock import Rng
-    from odradek.group.share.state_calls import Failures
     from odradek.group.share.states import ShareStates
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
+    from odradek.host.replicas import Replicas
     from odradek.log.partition import Partition
+    from odradek.metadata.image import TopicImage
+    from odradek.share.state_calls import Failures
     from odradek.share.state_client import ShareStateClient
 
 __all__ = ["GroupShard"]
@@ -33,35 +35,34 @@ class GroupShard(Shard[Work]):
     """A coordinator over a partition of `__consumer_offsets`, not loaded yet."""
 
     def __init__(
-        self,
-        parts: ShardParts,
-        partition: Partition,
-        *,
-        metadata: Metadata,
-        random: Rng,
-        share_states: Callable[[], ShareStateClient],
+        self, node: Host, replicas: Replicas, partition: Partition, share_states: Callable[[], ShareStateClient]
     ) -> None:
         """`share_states`: the client of share coordinators; imported by the first share group."""
-        settings = parts.settings
+        settings = node.settings
         around = Surroundings(
-            topics=lambda: metadata.image,
-            settings=Resolved(settings, metadata, consumer_settings),
-            streams=Resolved(settings, metadata, streams_settings),
-            share_settings=Resolved(settings, metadata, share_settings),
-            member_id=lambda: urlsafe_b64encode(_random_uuid(random).bytes).decode().rstrip("="),
+            topics=lambda: node.metadata.image,
+            consumer=Resolved(settings, node.metadata, consumer_settings),
+            streams=Resolved(settings, node.metadata, streams_settings),
+            share=Resolved(settings, node.metadata, share_settings),
+            member_id=lambda: urlsafe_b64encode(_random_uuid(node.random).bytes).decode().rstrip("="),
         )
-        suffix = lambda: str(_random_uuid(random))  # noqa: E731 - a name for what the next lines are handed
+        suffix = lambda: str(_random_uuid(node.random))  # noqa: E731 - a name for what the next lines are handed
         self._share_states = share_states
         self._begin: Callable[[], GroupCoordinator] = lambda: GroupCoordinator(
             settings.config, member_suffix=suffix, surroundings=around
         )
         self.machine = GroupCoordinator(
-            settings.config, member_suffix=suffix, surroundings=around, as_committed=self._as_committed
+            settings.config,
+            member_suffix=suffix,
+            surroundings=around,
+            as_committed=self._as_committed,
+            caught_up=self._forget_committed,
         )
         self._committed: tuple[GroupCoordinator, int] | None = None
         """A coordinator that has folded what is committed up to an offset, while the machine is ahead of that."""
-        super().__init__(parts, partition, self.machine)
+        super().__init__(node, replicas.replication, replicas.appended, partition, self.machine)
         self.compression = Compression(settings.config.offsets_topic_compression_codec)
+        self.base_sequence = 0  # as Kafka's coordinator runtime has it, and its transaction coordinator has not
 
     async def decided(self, decision: Decision[T]) -> T | Refused:
         """The outcome of a decision about a group of a newer protocol, once it is committed.
@@ -96,11 +97,8 @@ class GroupShard(Shard[Work]):
         self._committed = folded, mark
         return folded
 
-    def advance(self) -> None:
-        """Fold what has been committed since; the second coordinator is dropped when all of the log is committed."""
-        super().advance()
-        if not self.machine.is_ahead:
-            self._committed = None
+    def _forget_committed(self) -> None:
+        self._committed = None
 
     @property
     def write_timeout_ms(self) -> int:
@@ -117,6 +115,11 @@ class GroupShard(Shard[Work]):
         else:
             await self.carry_out(self.machine.perform(work, self._clock.now))
 
+    async def topic_deleted(self, topic: TopicImage) -> None:
+        """Forget the offsets that groups have committed for it, a few at a time."""
+        while await self.carry_out(self.machine.topics_deleted([(topic.name, topic.id)])) is True:
+            await self._turns.breathe_behind()
+
     async def _initialize_shares(self, group_id: str) -> None:
         """Have the share coordinator begin with the partitions that a share group has come to read."""
         # What the group is to begin with may not be committed yet.
@@ -126,7 +129,7 @@ class GroupShard(Shard[Work]):
 
     async def begin_states(self, states: ShareStates) -> Failures:
         """Have the share coordinator begin with these partitions, and the group know of it; what failed, and why."""
-        from odradek.group.share.state_calls import begin_states  # few clusters have share groups
+        from odradek.share.state_calls import begin_states  # few clusters have share groups
 
         begun = await begin_states(self._share_states(), self._turns, states)
         if not self.resigned and (begun.ready or begun.lost):

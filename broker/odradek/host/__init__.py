@@ -1,1 +1,1 @@
-"""What carries any subject: endpoints, connections and peers, replicas and replication, shards of coordinators."""
+"""Shared by all subjects: endpoints, connections and peers, replicas and replication, shards of coordinators."""

@@ -1,4 +1,4 @@
-"""AlterPartition as a leader asks it: the replicas that are in sync, for the controller to write down (KIP-497)."""
+"""AlterPartition requests of a leader: the in-sync replicas, for the controller to record (KIP-497)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["alter_partition_request", "isr_results"]
 def alter_partition_request(
     image: MetadataImage, node_id: int, proposed: list[tuple[Partition, list[int]]]
 ) -> AlterPartitionRequest:
-    """One request for all partitions; each names what it takes the present state to be."""
+    """One request for all partitions; each entry names the state that the leader knows."""
     brokers = image.brokers
     topics: dict[bytes, TopicData] = {}
     for partition, isr in proposed:
@@ -44,7 +44,7 @@ def alter_partition_request(
 
 
 def isr_results(response: AlterPartitionResponse) -> dict[tuple[bytes, int], ErrorCode]:
-    """What the controller says of each partition; nothing of those that it has not looked at."""
+    """The controller's result for each partition in its response."""
     if response.error_code:
         return {}
     return {

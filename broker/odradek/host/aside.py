@@ -1,7 +1,7 @@
-"""Work that takes long and touches nothing of the node: its driver does it beside the event loop.
+"""Long computations that touch no state of the node: its driver runs them beside the event loop.
 
-What the node alone may touch never leaves its steps; a batch that unpacks to 120 MB is read beside them, so that others
-are served meanwhile. The simulator does such work at once.
+Other clients are served while, for example, a batch that unpacks to 120 MB is read. The simulator runs such work at
+once.
 """
 
 from __future__ import annotations
@@ -13,57 +13,57 @@ from odradek.core.flow import Wait
 
 if TYPE_CHECKING:
     from odradek.core.flow import Kernel
-    from odradek.host.events import Work
 
-__all__ = ["Aside"]
+__all__ = ["Aside", "Errand"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class _Work(Generic[T]):
-    """One call, and what came of it."""
+class Errand(Generic[T_co]):
+    """One call, and its result or exception."""
 
-    def __init__(self, call: Callable[[], T], kernel: Kernel) -> None:
+    def __init__(self, call: Callable[[], T_co], kernel: Kernel) -> None:
         self._call = call
-        self._result: T
+        self._result: T_co
         self._error: Exception | None = None
         self.wait: Wait[None] = Wait(kernel)
 
     def run(self) -> None:
-        """Do it, on whatever thread this is."""
+        """Make the call, on any thread."""
         try:
             self._result = self._call()
         except Exception as error:
             self._error = error
 
     def done(self) -> None:
-        """Let the flow go on that waits for it; in a step of the node."""
+        """Resume the flow that waits for the result; in a step of the node."""
         self.wait.settle(None)
 
-    def result(self) -> T:
+    def result(self) -> T_co:
         if self._error is not None:
             raise self._error
         return self._result
 
 
 class Aside:
-    """What the driver is to be asked for at the end of the step."""
+    """The calls that the driver has to make after the step."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self.unasked: list[Work] = []
+        self.unasked: list[Errand[object]] = []
 
     async def do(self, call: Callable[[], T]) -> T:
-        """The result of a call that takes long, or its exception; it must not look at anything that steps change.
+        """The result of a long call, or its exception; it must not read anything that steps change.
 
-        What was looked up before is stale afterwards.
+        Values that were looked up before are stale afterwards.
         """
-        work = _Work(call, self._kernel)
+        work = Errand(call, self._kernel)
         self.unasked.append(work)
         await work.wait
         return work.result()
 
-    def take(self) -> list[Work]:
-        """What has come up in this step."""
+    def take(self) -> list[Errand[object]]:
+        """The calls of this step."""
         taken, self.unasked = self.unasked, []
         return taken

@@ -1,8 +1,10 @@
-"""What requests and responses say, for events: kept as it came, and made readable when somebody looks.
+"""Bodies of requests and responses for events: stored as they came, formatted when an event is read.
 
-A small message is kept as its bytes, and decoded later. A large one is not kept: of one that is large because of its
-records the rest is, with a summary of the records, and of any other the size alone. So nothing that is kept holds on to
-a frame, and keeping costs a copy of a few hundred bytes.
+A small message is stored as its bytes, and decoded later. Of a message that is large because of its records everything
+else
+is stored, with a summary of the records; of any other large message only the size. So nothing stored holds on to a
+frame,
+and storing costs a copy of a few hundred bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["BODY_BYTES_MAX", "PACKED", "Api", "Kept", "kept_frame", "kept_message", "kept_response", "rendered"]
 
 BODY_BYTES_MAX = 4096
-"""A longer message, its records left out, is told without a body."""
+"""A longer message, without its records, is stored without a body."""
 HIDDEN = "[hidden]"
-"""What Kafka writes for a secret (its `Password.HIDDEN`)."""
+"""Kafka's text in place of a secret (`Password.HIDDEN`)."""
 SECRETS = frozenset({"authBytes", "hmac", "salt", "saltedPassword"})
-"""Fields that let somebody in: of SASL, delegation tokens and SCRAM."""
+"""Fields with secrets: of SASL, delegation tokens and SCRAM."""
 NAMED_VALUES = frozenset({"name", "value"})
-"""A struct with both fields is a configuration: a key and its value."""
+"""A struct with both fields is a config: a key and its value."""
 ANSWERED_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 E = TypeVar("E", bound=Struct)
@@ -46,7 +48,7 @@ _pack = msgspec.msgpack.Encoder().encode
 class Api(Struct, frozen=True):
     """One version of one API, and its messages.
 
-    Events keep it, and the collector of cycles does not see events: nothing in it may lead to a broker.
+    Events hold it, and the cycle collector does not track events: nothing in it may refer to a broker.
     """
 
     api_key: ApiKey
@@ -58,14 +60,11 @@ class Api(Struct, frozen=True):
 Kept: TypeAlias = bytes | bytearray | Struct | int | None
 """The bytes of a message, the message with its records summarised, or its size; None: nothing is known."""
 PACKED = -1
-"""In place of where a message begins in its bytes: they are the copy of one that was handed over."""
-
-
-# ---------------------------------------------------------------------- to keep
+"""In place of a position: the bytes are the copy of a message that was handed over."""
 
 
 def kept_frame(api: Api, frame: memoryview, start: int, request: Struct) -> Kept:
-    """Of a request that was decoded from these bytes, where it begins behind its header."""
+    """The body of a request that was decoded from these bytes; it begins at `start`, after the header."""
     size = len(frame) - start
     if size <= BODY_BYTES_MAX:
         return bytes(frame)
@@ -75,7 +74,7 @@ def kept_frame(api: Api, frame: memoryview, start: int, request: Struct) -> Kept
 def kept_response(
     api: Api, out: bytearray, start: int, splices: Sequence[tuple[int, memoryview]], response: Struct
 ) -> Kept:
-    """Of a response that was written as these bytes, with records spliced in; before it are its length and header."""
+    """The body of a response that was written as these bytes, with spliced records, after length and header."""
     size = len(out) - start
     if size <= BODY_BYTES_MAX and not splices:
         return out
@@ -86,7 +85,7 @@ def kept_response(
 
 
 def kept_message(message: Struct) -> Kept:
-    """Of a message that is handed over within the process: a copy, because those who have it may change it."""
+    """The body of a message that is handed over within the process: a copy, because its receiver may change it."""
     try:
         data = _pack(message)
     except (TypeError, ValueError, OverflowError):
@@ -123,14 +122,12 @@ def _summarised(entry: E, records: Records) -> E:
     return entry if records is None else replace(entry, records=summary_of(records))
 
 
-# ---------------------------------------------------------------------- to show
-
-
 def rendered(kept: Kept, start: int, cls: type[Struct], version: int) -> dict[str, object]:
-    """The field `body` of an event, or `body_bytes` where the size alone is known; neither where nothing is.
+    """The field `body` of an event, or `body_bytes` if only the size is known; neither if nothing is.
 
     Names and values are those of Kafka's own JSON form of a message; records and other bytes are summarised, and
-    secrets are not shown. `start` is where the message begins in its bytes, or `PACKED`.
+    secrets are
+    hidden. The message begins at `start` in its bytes; `PACKED`: the bytes are a copy.
     """
     if kept is None:
         return {}
@@ -158,7 +155,7 @@ def _shower(cls: type[Struct], version: int) -> Show:
 
 
 def _of_struct(struct: StructSpec, version: int) -> Show:
-    """Shows the fields that the version has, by their names in JSON; a tagged field with its default is left out."""
+    """Shows the fields of this version, by their names in JSON; tagged fields with defaults are left out."""
     parts = [
         (field.python_name, field.json_name, _of_field(field, version), field if version in field.tagged else None)
         for field in struct.fields
@@ -220,7 +217,7 @@ def _uuid(value: object) -> object:
 
 
 def _float(value: object) -> object:
-    """Numbers of JSON are finite; Kafka writes a text for the others."""
+    """A number for JSON, which has finite numbers only; Kafka writes a text for the others."""
     return _NOT_FINITE.get(str(value), value)
 
 
@@ -231,7 +228,7 @@ _BY_KIND: Mapping[str, Show] = {"records": _records, "bytes": _bytes, "uuid": _u
 def _may_be_shown(name: str) -> bool:
     from odradek.host.loggers import LOGGERS, ROOT
     from odradek.host.silent_loggers import SILENT_LOGGERS
-    from odradek.metadata.describe import may_be_shown  # few messages have configurations
+    from odradek.metadata.secrets import may_be_shown  # few messages have configurations
 
     return name == ROOT or name in LOGGERS or name in SILENT_LOGGERS or may_be_shown(name)
 

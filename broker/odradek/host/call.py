@@ -1,39 +1,48 @@
-"""One request being served, and what serves it."""
+"""A request that is being served, and the function that serves it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic, TypeAlias, cast
 
 from msgspec import Struct
 
 from odradek.access.principal import SOMEBODY, Peer
+from odradek.core.flow import Parking
 from odradek.core.machine import Fact
 from odradek.host.meter import Meter
+from odradek.wire.api import Api
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    Q = TypeVar("Q", covariant=True, default=Any)
+    Q = TypeVar("Q", bound=Struct, covariant=True, default=Struct)
+    R = TypeVar("R", bound="Struct | None", default="Struct | None")
 else:
     from typing import TypeVar
 
     Q = TypeVar("Q", covariant=True)
+    R = TypeVar("R")
 
-__all__ = ["CLOSED_BY_RULE", "Around", "Call", "CloseConnection", "Serve"]
+__all__ = ["CLOSED_BY_RULE", "UNREAD", "Call", "CloseConnection", "Serve"]
 
+M = TypeVar("M", bound=Struct)
+A = TypeVar("A", bound="Struct | None")
+
+UNREAD = Struct()
+"""The request of a call that has not been decoded yet."""
 
 CLOSED_BY_RULE = "closed_by_rule"
-"""Why a connection ends that a rule ends: somebody wants that, and so it is no warning."""
+"""The reason when a rule ends a connection: no warning is logged then."""
 
 
 class CloseConnection(Exception):
-    """Ends the connection without an answer; the text says why, in the log."""
+    """Ends the connection without an answer; the text is the reason, for the log."""
 
 
 class Call(Struct, Generic[Q]):
-    """One request being served."""
+    """A request that is being served."""
 
     api_key: ApiKey
     version: int
@@ -41,28 +50,35 @@ class Call(Struct, Generic[Q]):
     client_id: str | None
     request: Q
     host: str
-    """Where it came from."""
+    """Address of the client."""
     is_broker: bool
     """Whether it came over the inter-broker channel, with cluster authority."""
     is_long: bool = False
-    """Whether it gave way while it was served, so that its answer may be long too."""
+    """Whether the request was served in several turns, so that its response may be long too."""
     peer: Peer = SOMEBODY
-    """Who asks."""
+    """The client's principal and listener."""
     meter: Meter | None = None
-    """What it uses, where anybody looks at that."""
+    """Measures the request; None if no quota needs it."""
     passed_on: bool = False
-    """Whether a broker has passed it on for its client, who is the one that asks."""
+    """Whether a broker forwards it for its client; `peer` is then that client."""
     conn: int = 0
-    """The connection over which it came; 0 for what a broker asks of itself, negative for what one has passed on."""
+    """Its connection; 0 for requests of this broker to itself, negative for forwarded ones."""
     frame: memoryview | None = None
-    """Its bytes, until they are told of; None where it came as a message, or nobody listens."""
+    """Its bytes until its event is emitted; None for a message, or without an event log."""
     start: int = -1
-    """Where it begins in them, behind its header; -1 where there are none (`bodies.PACKED`)."""
+    """Where it begins in `frame`, after its header; -1 without bytes (`bodies.PACKED`)."""
+    is_followed: bool = False
+    """Whether its client has sent a request behind it that does not wait, so that it should not either."""
+    parking: Parking | None = None
+    """Its newest wait for records."""
     told: Fact | None = None
-    """What was told of it; None where nobody listens."""
+    """The event of the request; None without an event log."""
+
+    def request_of(self, api: Api[M, A]) -> M:
+        """The request, with its type: for a call of any API that has turned out to be of this one."""
+        assert self.api_key is api.key, f"a {self.api_key.name} is no {api.key.name}"
+        return cast("M", self.request)
 
 
-Serve = Callable[[Call], Coroutine[Any, Any, Any]]
-"""What serves a request."""
-Around = Callable[[Any, Call, Serve], Coroutine[Any, Any, Any]]
-"""A dialect's step around an endpoint: node, call, and what serves it, to be called once, never, or more often."""
+Serve: TypeAlias = Callable[[Call[Q]], Coroutine[object, None, R]]
+"""A function that serves a request."""

@@ -1,4 +1,4 @@
-"""The cluster a node belongs to: who the brokers are and who is the controller."""
+"""The cluster of a node: its brokers and its controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NODE_ID_MAX = 2**31 - 1
 
 
 class Endpoint(Struct, frozen=True):
-    """What clients are told of one listener of a broker."""
+    """The advertised address of one listener of a broker."""
 
     name: str
     host: str
@@ -23,21 +23,22 @@ class Endpoint(Struct, frozen=True):
 
 
 class BrokerSpec(Struct):
-    """A broker and the address that clients are told; where it has several listeners, that of the first."""
+    """A broker and its advertised address; of several listeners, that of the first."""
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
-    """Its listeners; none is one without encryption or login."""
+    """Its listeners; empty: one without encryption or login."""
 
 
 class ClusterSpec(Struct):
     """Shared by the nodes of a cluster; the driver changes `controller_id` when the controller moves.
 
-    `unheard` are nodes that the driver keeps from acknowledging anything: they are paused, or have crashed and are not
-    fenced yet. Those that were shut down `cleanly` have what they had when they come back; others may have lost it.
+    The driver keeps `unheard` nodes from acknowledging anything: they are paused, or have crashed and are not fenced
+    yet. Nodes
+    that were shut down `cleanly` still have their data when they return; others may have lost some.
     """
 
     cluster_id: str
@@ -47,21 +48,21 @@ class ClusterSpec(Struct):
     cleanly: frozenset[int] = frozenset()
 
     def broker(self, node_id: int) -> BrokerSpec:
-        """One of the brokers. Raises KeyError if there is none with this id."""
+        """The broker with this id. Raises KeyError."""
         for broker in self.brokers:
             if broker.node_id == node_id:
                 return broker
         raise KeyError(node_id)
 
     def endpoints_of(self, node_id: int) -> tuple[Endpoint, ...]:
-        """Where this broker listens; none if the cluster was not told."""
+        """The listeners of a broker; empty if the cluster does not know them."""
         return next((broker.endpoints for broker in self.brokers if broker.node_id == node_id), ())
 
 
 def node_ids_of(brokers: int | None, chosen: Sequence[int] | None) -> tuple[int, ...]:
-    """The ids of the brokers of a new cluster: those that were chosen, else 1, 2, …; the first is the controller.
+    """The ids of the brokers of a new cluster: the chosen ones, else 1, 2, …; the first is the controller.
 
-    Raises ValueError, whose text is one clear sentence, for a list that no cluster can have.
+    Raises ValueError with one clear sentence for a list that no cluster can have.
     """
     if (brokers is not None and brokers < 1) or (chosen is not None and not chosen):
         raise ValueError("A cluster has at least one broker.")
@@ -83,7 +84,7 @@ def node_ids_of(brokers: int | None, chosen: Sequence[int] | None) -> tuple[int,
 def racks_of(text: str | None, ids: Sequence[int]) -> dict[int, str]:
     """The racks by broker, from `broker.rack`: one for all of them, or one for each, separated by commas.
 
-    Raises ValueError, whose text is one clear sentence, for another number of racks.
+    Raises ValueError with one clear sentence for another number of racks.
     """
     if not text:
         return {}
@@ -97,7 +98,7 @@ def racks_of(text: str | None, ids: Sequence[int]) -> dict[int, str]:
 
 
 def read_node_ids(text: str) -> list[int]:
-    """A list like `0,1,2`. Raises ValueError, whose text is one clear sentence, for what is none."""
+    """A list like `0,1,2`. Raises ValueError with one clear sentence for any other text."""
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not word.removeprefix("-").isdecimal() or len(word) > len(str(NODE_ID_MAX)) + 1:

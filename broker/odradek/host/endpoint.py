@@ -1,4 +1,4 @@
-"""An API is declared once: at the method that serves it.
+"""The declaration of an API at the method that serves it.
 
     class TransactionApi:
         def __init__(self, coordinators: Coordinators, clock: Clock) -> None: ...
@@ -6,9 +6,9 @@
         @endpoint(END_TXN, needs=allowed(WRITE, TRANSACTIONAL_ID, of=lambda request: request.transactional_id))
         async def end_txn(self, call: Call[EndTxnRequest]) -> EndTxnResponse: ...
 
-The class is a family: it serves some APIs, and its constructor says which parts of the broker they may touch.
+The class is a family: it serves some APIs, and its constructor lists the parts of the broker that they may touch.
 The versions are those of the schema. `odradek.host.served` and `docs/apis.md` are derived from the declarations
-(`python -m odradek.tools.apis`), and with them ApiVersions, the tests' lists, and the family to import for a request.
+(`python -m odradek.tools.apis`), and from them ApiVersions, the tests' lists, and the family to import for a request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
-from odradek.host.call import Call
+from odradek.host.call import Call, Serve
 from odradek.wire.api import Api
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import APIS, ApiKey
@@ -34,7 +34,6 @@ __all__ = [
     "Everybody",
     "Needs",
     "Since",
-    "Serve",
     "endpoint",
     "endpoints_of",
 ]
@@ -43,10 +42,8 @@ F = TypeVar("F")
 Q = TypeVar("Q", bound=Struct)
 R = TypeVar("R", bound="Struct | None")
 
-Serve: TypeAlias = Callable[[Call[Q]], Coroutine[object, None, R]]
-"""Serves a request."""
 Guard: TypeAlias = "Callable[[Authority, Call[Q], Serve[Q, R]], Coroutine[object, None, R]]"
-"""Answers a request of a client itself, or has it served, as a whole or in part."""
+"""Answers a client's request itself, or has it served, as a whole or in part."""
 
 
 class Needs(Struct, Generic[Q, R], frozen=True):
@@ -58,10 +55,10 @@ class Needs(Struct, Generic[Q, R], frozen=True):
 
 
 class Everybody(Struct, frozen=True):
-    """No permission is looked at before the endpoint is asked."""
+    """No permission is checked before the endpoint runs."""
 
     text: str
-    """For `docs/apis.md`: what the endpoint itself looks at."""
+    """For `docs/apis.md`: the permissions that the endpoint itself checks."""
 
 
 EVERYBODY = Everybody("nothing")
@@ -76,27 +73,26 @@ class Since(Struct, frozen=True):
 
 
 class Endpoint(Struct, frozen=True):
-    """The declaration of an API: whoever looks at one no longer knows the types of its messages."""
+    """The declaration of an API, without the types of its messages."""
 
     api_key: ApiKey
     method: Callable[..., Coroutine[object, None, Struct | None]]
-    """Serves it; a function that takes an instance of the family, and the call."""
+    """Serves it: a function that takes an instance of the family, and the call."""
     place: str
     """Where it is declared: file, line and method."""
     needs: Needs[Struct, Struct | None] | Everybody
     lowest: int
     """The lowest version that is served; the highest is that of the schema."""
     is_told: bool
-    """Whether ApiVersions names it always, and not only to brokers that have something to do with it."""
+    """Whether ApiVersions always lists it; otherwise only brokers that need it do."""
     in_parts: bool
     """Whether it serves a few entries at a time, so that a request may have more of them."""
     errors: Sequence[Since]
     left_out: str
-    """For `docs/apis.md`: the part of the API that Odradek does not have."""
+    """For `docs/apis.md`: the missing part of the API."""
 
     @property
     def highest(self) -> int:
-        """The highest version that is served."""
         return APIS[self.api_key].highest
 
 
@@ -117,12 +113,12 @@ def endpoint(
     errors: Sequence[Since] = (),
     left_out: str = "",
 ) -> Callable[[Method[F, Q, R]], Method[F, Q, R]]:
-    """Declare that a method serves this API, and which permissions it needs.
+    """Declare that a method serves this API, and the permissions that it needs.
 
-    `lowest`: the lowest version that is served, where it is not that of the schema.
-    `is_told=False`: ApiVersions names it only with `odradek.telemetry`.
-    `in_parts`: up to 20,000 entries in a request, not 10,000, because others are served in between.
-    `errors`: errors that older versions do not know; they are replaced in the answer.
+    `lowest`: the lowest version that is served, if it is not that of the schema.
+    `is_told=False`: ApiVersions lists it only with `odradek.telemetry`.
+    `in_parts`: a request may have 20,000 entries, not 10,000, because other clients are served in between.
+    `errors`: errors that older versions do not know; they are replaced in the response.
     """
 
     def declare(method: Method[F, Q, R]) -> Method[F, Q, R]:
@@ -145,7 +141,7 @@ def endpoint(
 
 
 def endpoints_of(*families: type) -> Mapping[ApiKey, Endpoint]:
-    """The endpoints that these classes declare. Raises `ClashingEndpoints` where two of them serve one API."""
+    """The endpoints of these classes. Raises `ClashingEndpoints` if two of them serve one API."""
     found: dict[ApiKey, Endpoint] = {}
     for declared in _declared(families):
         before = found.setdefault(declared.api_key, declared)

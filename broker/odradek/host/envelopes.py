@@ -1,4 +1,4 @@
-"""Envelope (key 58), version 0 (KIP-590): a client's request that a broker passes on, and who the client is."""
+"""Envelope (key 58), version 0 (KIP-590): a client's request that a broker forwards, with the client's identity."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from odradek.access.principal import Peer, Principal
 from odradek.host.bodies import PACKED, kept_message
 from odradek.host.call import Call, CloseConnection
 from odradek.host.endpoint import endpoint
-from odradek.host.serving import begin, tell_response
+from odradek.host.exchange import begin, tell_response
 from odradek.wire import registry
-from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.apis import ENVELOPE
 from odradek.wire.messages.default_principal_data import DefaultPrincipalData
@@ -26,10 +25,9 @@ from odradek.wire.messages.response_header import ResponseHeader
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.host.exchange import Serving
     from odradek.host.peers import Peers
-    from odradek.host.router import Router
-    from odradek.host.serving import Node as ServingNode
-    from odradek.host.settings import Settings
+    from odradek.wire.codecs import Codecs
 
 __all__ = ["EnvelopeApi", "ask_in_an_envelope"]
 
@@ -40,11 +38,8 @@ _HEADER = Layout(">hh")
 PRINCIPAL_VERSION = 0
 
 
-async def ask_in_an_envelope(
-    peers: Peers, settings: Settings, call: Call, request: Struct, answer: type[R]
-) -> R | None:
+async def ask_in_an_envelope(peers: Peers, codecs: Codecs, call: Call, request: Struct, answer: type[R]) -> R | None:
     """The controller's response to a request of this call's client; None if it cannot be reached in time."""
-    codecs = settings.release.codecs or PLAIN
     api_key, version = call.api_key, call.version
     header = RequestHeader(int(api_key), version, call.correlation_id, call.client_id)
     principal = call.peer.principal
@@ -67,23 +62,19 @@ async def ask_in_an_envelope(
 
 
 class EnvelopeApi:
-    """Envelope."""
-
-    def __init__(self, broker: ServingNode, router: Router, settings: Settings) -> None:
-        self._broker = broker
-        self._router = router
-        self._settings = settings
+    def __init__(self, node: Serving) -> None:
+        self._node = node
 
     @endpoint(ENVELOPE, needs=allowed_on_cluster(AclOperation.CLUSTER_ACTION))
     async def envelope(self, call: Call[EnvelopeRequest]) -> EnvelopeResponse:
-        """Envelope (key 58), version 0: its request is served as if the client had asked here; only brokers ask."""
+        """Envelope (key 58), version 0: serve its request as if the client had sent it here; for brokers only."""
         request = call.request
         frame = memoryview(bytes(request.request_data))
         api_key, version = _HEADER.unpack_from(frame)
-        handler = self._router.handler(api_key, version, broker=True)
+        handler = self._node.router.handler(api_key, version, broker=True)
         if handler is None:
             return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        codecs = self._settings.release.codecs or PLAIN
+        codecs = self._node.codecs
         header_version = codecs.request_header_version(handler.api_key, version)
         header, position = registry.reader(RequestHeader, header_version)(frame, 0)
         whose = bytes(request.request_principal or b"")
@@ -99,14 +90,14 @@ class EnvelopeApi:
             peer=Peer(principal=Principal(principal.name, principal.type)),
             passed_on=True,
             # The correlation id is the client's: on a connection between brokers the request has its own number.
-            conn=-self._broker.metrics.requests,
+            conn=-self._node.counters.requests,
         )
-        serving, _ = begin(self._broker, handler, passed_on)
+        serving, _ = begin(self._node, handler, passed_on)
         response = await serving
         if response is None:
             raise CloseConnection("no_answer_to_an_envelope")
         if passed_on.told is not None:
-            tell_response(self._broker, passed_on.told, response, kept_message(response), PACKED)
+            tell_response(self._node, passed_on.told, response, kept_message(response), PACKED)
         answered = ResponseHeader(header.correlation_id)
         return EnvelopeResponse(
             response_data=registry.encode(answered, codecs.response_header_version(handler.api_key, version))

@@ -1,4 +1,4 @@
-"""The border of a node: what a driver tells it (events) and what it asks of the driver (effects).
+"""The border of a node: events from its driver, and effects for the driver.
 
 `effects = node.step(event, now)` is the whole interface; `node.wake_at()` says when to send the next `Tick`.
 A connection is named by an integer: positive ones are the driver's (accepted), negative ones the node's own (dialled).
@@ -7,11 +7,14 @@ A connection is named by an integer: positive ones are the driver's (accepted), 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.host.aside import Errand
 
 __all__ = [
     "Advance",
@@ -27,6 +30,8 @@ __all__ = [
     "Drained",
     "Effect",
     "Event",
+    "Gather",
+    "Gathered",
     "Hand",
     "Handed",
     "HandedRequest",
@@ -43,7 +48,6 @@ __all__ = [
     "Stopping",
     "Tick",
     "Turn",
-    "Work",
 ]
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
@@ -56,9 +60,10 @@ class Started(Struct):
 class Connected(Struct):
     """A connection was accepted; `broker` is True on the inter-broker channel, which carries cluster authority.
 
-    `listener` is the one that it came over, and `certified` the distinguished name in the certificate that the client
-    has shown, which the driver has verified. A client of the same process may be one that `hands` messages over, in
-    place of bytes; nothing that comes over a socket is.
+    `listener` is its listener, and `certified` the distinguished name in the client's certificate, which the driver has
+    verified. With `hands`, a client of the same process hands over messages in place of bytes; connections over a
+    socket never
+    do.
     """
 
     conn: int
@@ -71,16 +76,26 @@ class Connected(Struct):
 
 
 class Dialled(Struct):
-    """A connection that the node asked for with `Dial` stands."""
+    """A connection that the node opened with `Dial` is ready."""
 
     conn: int
 
 
 class Received(Struct):
-    """Bytes arrived; they are immutable, and the node may keep views of them."""
+    """Bytes arrived; they are immutable, and the node may keep views of them.
+
+    None are a sign of life: of a long request that is being gathered some have come.
+    """
 
     conn: int
-    data: bytes
+    data: bytes | memoryview
+
+
+class Gathered(Struct):
+    """A long request is complete: what was given with `Gather`, and the rest, in one buffer that never changes."""
+
+    conn: int
+    data: memoryview
 
 
 class HandedRequest(Struct):
@@ -94,7 +109,7 @@ class HandedRequest(Struct):
 
 
 class HandedResponse(Struct):
-    """The answer to one."""
+    """The response to a `HandedRequest`."""
 
     correlation_id: int
     response: Struct
@@ -104,14 +119,14 @@ Message: TypeAlias = HandedRequest | HandedResponse
 
 
 class Handed(Struct):
-    """Messages arrived over a connection within the process; they belong to the node from now on."""
+    """Messages arrived over a connection within the process; the node owns them from now on."""
 
     conn: int
     messages: Sequence[Message]
 
 
 class Disconnected(Struct):
-    """The connection is gone, or could not be made."""
+    """The connection is closed, or could not be opened."""
 
     conn: int
 
@@ -135,18 +150,18 @@ class MetadataAdvanced(Struct):
 
 
 class LeaderAdvanced(Struct):
-    """The leader of a partition that this broker has a replica of has more that may be read."""
+    """The leader of a partition with a replica here has more records that may be read."""
 
     topic: str
     index: int
 
 
 class Stopping(Struct):
-    """The node is being stopped: parked requests end, nothing new is taken."""
+    """The node is being stopped: parked requests end, and no request is accepted."""
 
 
 class Command(Struct):
-    """Whoever runs the cluster acts on the node: a leader is moved, a fault is lifted, a controller becomes active."""
+    """The operator of the cluster acts on the node: a leader moves, a fault is removed, a controller becomes active."""
 
     act: Callable[[], None]
 
@@ -156,26 +171,16 @@ class Tick(Struct):
 
 
 class Turn(Struct):
-    """Everybody else has had a chance since `NextTurn`: what gave way goes on."""
-
-
-class Work(Protocol):
-    """A call that touches nothing of the node."""
-
-    def run(self) -> None:
-        """Make the call, on any thread; nothing is raised."""
-
-    def done(self) -> None:
-        """Tell the node that it was made."""
+    """Other sockets were read since `NextTurn`: the requests that gave way go on."""
 
 
 class Computed(Struct):
-    """Work that the node has asked for with `Compute` was done."""
+    """Work that the node requested with `Compute` is done."""
 
-    work: Work
+    work: Errand[object]
 
 
-_OfConnections: TypeAlias = Connected | Dialled | Received | Handed | Disconnected | Clogged | Drained
+_OfConnections: TypeAlias = Connected | Dialled | Received | Gathered | Handed | Disconnected | Clogged | Drained
 Event: TypeAlias = (
     _OfConnections | Started | MetadataAdvanced | LeaderAdvanced | Stopping | Command | Computed | Tick | Turn
 )
@@ -189,7 +194,7 @@ class Send(Struct):
 
 
 class Hand(Struct):
-    """Give these messages, in this order, to whoever is at the other end of a connection within the process."""
+    """Give these messages, in this order, to the peer of a connection within the process."""
 
     conn: int
     messages: Sequence[Message]
@@ -203,9 +208,21 @@ class Dial(Struct):
 
 
 class Hangup(Struct):
-    """Close the connection after what was sent has gone out; `Disconnected` follows."""
+    """Close the connection when everything is sent; `Disconnected` follows."""
 
     conn: int
+
+
+class Gather(Struct):
+    """Much of a request is missing, and nothing is done before it is complete.
+
+    The driver may collect `size` bytes in one buffer that begins with `head`, which has come, and hand it over with
+    `Gathered`; that saves copies. It must have given the node all that it has received. It may as well go on as ever.
+    """
+
+    conn: int
+    head: Sequence[bytes | memoryview]
+    size: int
 
 
 class Hold(Struct):
@@ -227,7 +244,7 @@ class Announce(Struct):
 
 
 class Advance(Struct):
-    """Tell these brokers that a partition which they have replicas of has more that may be read."""
+    """Tell these brokers that a partition with replicas there has more records that may be read."""
 
     node_ids: frozenset[int]
     topic: str
@@ -235,13 +252,13 @@ class Advance(Struct):
 
 
 class NextTurn(Struct):
-    """There is more to do: send `Turn` when the sockets have been looked at."""
+    """Send `Turn` after reading the sockets, because there is more to do."""
 
 
 class Compute(Struct):
-    """Run this where it holds nobody up, and send `Computed` when it is done."""
+    """Run this beside the event loop, and send `Computed` when it is done."""
 
-    work: Work
+    work: Errand[object]
 
 
-Effect: TypeAlias = Send | Hand | Dial | Hangup | Hold | Resume | Announce | Advance | NextTurn | Compute
+Effect: TypeAlias = Send | Hand | Dial | Hangup | Gather | Hold | Resume | Announce | Advance | NextTurn | Compute

@@ -1,68 +1,171 @@
-"""One request at a time, answers in order: what every connection does, whatever arrives over it.
+"""One request at a time, responses in order: common to all connections, with bytes or with messages.
 
-A request that parks holds back the ones behind it, as in Kafka; what has arrived meanwhile waits, and when it is too
-much the driver is asked to stop reading. A connection that has more to be served when its turn is over gives way.
+A parked request holds back the requests behind it, as in Kafka; arrived bytes wait, and above a limit the driver has to
+stop reading. A connection with more requests when its turn is over gives way.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from odradek.access.principal import SOMEBODY, Peer
 from odradek.core.flow import Flow
+from odradek.core.machine import Fact
 from odradek.core.turns import Pause
+from odradek.host.bodies import Kept, kept_frame, kept_message
 from odradek.host.call import CLOSED_BY_RULE, Call, CloseConnection
+from odradek.host.host import Host
 from odradek.host.meter import Metered
-from odradek.host.outbox import HasOutbox
-from odradek.host.router import Handler, HasRouter
-from odradek.host.seams import HasClock, HasConfig, HasKernel, HasLog, HasTimers, HasTurns
-from odradek.host.serving import HasQuotas, begin
-from odradek.host.serving import Node as ServingNode
-from odradek.wire.errors import EncodeError
+from odradek.host.outbox import Outgoing
+from odradek.host.request_facts import RequestFact, ResponseFact
+from odradek.host.router import Handler, Router
+from odradek.log.disk import DiskError
+from odradek.wire.error_fields import first_error
+from odradek.wire.errors import DecodeError, EncodeError, ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.host.events import Chunk, Message
+    from odradek.faults.interception import Faults
+    from odradek.host.events import HandedRequest, Message
+    from odradek.limits.quotas import Quotas
+    from odradek.wire.frame import FrameBuffer
 
-__all__ = ["Accepted", "Exchange", "HasConnections", "Node"]
-
-
-class HasConnections(Protocol):
-    """The connections of clients and of other brokers."""
-
-    @property
-    def connections(self) -> dict[int, Accepted]: ...
+__all__ = [
+    "WAIT_TO_READ",
+    "Arrived",
+    "Exchange",
+    "HandedRequests",
+    "Serving",
+    "asks_itself",
+    "begin",
+    "tell_request",
+    "tell_response",
+]
 
 
 WAIT_TO_READ = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
-"""Whoever waits for their answers waits for records."""
+"""APIs whose parked requests wait for records."""
 WAITING_BYTES_MAX = 1024 * 1024
-"""Nothing more is read from a connection while so much of it waits to be served."""
+"""Reading from a connection stops at this number of bytes that wait to be served."""
 ANSWER_BYTES_MAX = 256 * 1024
-"""A turn of a connection is over when it has been answered so much, however soon that was."""
+"""The turn of a connection is over after responses of this size (bytes)."""
 
 
-class Node(
-    ServingNode, HasClock, HasConfig, HasKernel, HasLog, HasOutbox, HasQuotas, HasRouter, HasTimers, HasTurns, Protocol
-):
-    """What a connection touches of its broker."""
+T = TypeVar("T")
+"""The outcome of one stage of a request: what was read, the response, what was written."""
+Finish = Callable[[Handler, Call, T | None, BaseException | None], None]
+"""Takes it, or the error in its place."""
+
+
+Arrived: TypeAlias = "memoryview | HandedRequest"
+"""A request as it arrives: the bytes of a frame, or a message."""
+
+
+class HandedRequests(deque["HandedRequest"]):
+    """Messages that have arrived, as `FrameBuffer` has bytes."""
 
     @property
-    def node_id(self) -> int: ...
+    def held(self) -> int:
+        """How many."""
+        return len(self)
+
+    def take(self) -> HandedRequest | None:
+        """The next one; None if there is none."""
+        return self.popleft() if self else None
 
 
-Finish = Callable[[Handler, Call, Any, BaseException | None], None]
-"""Takes the outcome of one stage of a request."""
+_NO_FIELDS: dict[str, object] = {}
 
 
-R = TypeVar("R")
-"""A request as it arrives."""
+def begin(node: Serving, handler: Handler, call: Call) -> tuple[Coroutine[object, None, Struct | None], bool]:
+    """The flow that serves a request, and whether a rule delays it.
+
+    A request that a rule holds or delays is served even if its client has disconnected, as if it had already been on
+    the wire.
+    """
+    node.counters.requests += 1
+    if node.facts.told:
+        tell_request(node, handler, call)
+    if node.faults is not None and node.faults.intercepts(call):
+        postponed = node.faults.postpones
+        return node.faults.serve(handler, call), postponed
+    return handler.serve(call), False
 
 
-class Exchange(ABC, Generic[R]):
-    """The requests of one accepted connection, and the answers to them."""
+def asks_itself(node: Serving, node_id: int, api_key: ApiKey) -> bool:
+    """Whether a request to this broker is a method call; it is counted as a request all the same.
+
+    It is one for this broker, in the newest version and without a dialect's step, while neither an event log nor a rule
+    looks
+    at its messages.
+    """
+    if node_id != node.node_id or not node.calls_itself or node.faults is not None or node.facts.told:
+        return False
+    if api_key not in node.router.own:
+        return False
+    node.counters.requests += 1
+    return True
+
+
+def tell_request(node: Host, handler: Handler, call: Call) -> None:
+    """Emit the event of a request."""
+    frame, request = call.frame, call.request
+    fact = RequestFact(
+        "request",
+        _NO_FIELDS,
+        handler.api,
+        call.correlation_id,
+        call.client_id,
+        call.is_broker,
+        call.conn,
+        node.clock.now,
+        kept_message(request) if frame is None else kept_frame(handler.api, frame, call.start, request),
+        call.start,
+    )
+    call.frame, call.told = None, fact
+    node.facts.tell(fact)
+
+
+def tell_response(node: Host, request: Fact, response: Struct, kept: Kept, start: int) -> None:
+    """Emit the event of the response to a request that had an event."""
+    assert isinstance(request, RequestFact), "a call knows what was told of it"
+    error, duration_ms = first_error(response), node.clock.now - request.at_ms
+    node.facts.tell(ResponseFact("response", _NO_FIELDS, request, error, duration_ms, kept, start))
+
+
+class Serving(Host):
+    """A host that serves requests; `odradek.broker.Node` has the subjects as well."""
+
+    faults: Faults | None = None
+    """The rules of the cluster at this broker; None while there are none."""
+    quotas: Quotas | None = None
+    """The limits of clients; None in a cluster that never had any."""
+
+    @cached_property
+    def connections(self) -> dict[int, Exchange]:
+        """The connections of clients and of other brokers, by number."""
+        return {}
+
+    @cached_property
+    def router(self) -> Router:
+        """The APIs and versions that are served, and their functions."""
+        config = self.settings.at_start
+        return Router(
+            self.release,
+            unstable_versions=config.unstable_api_versions_enable,
+            tells_all=config.odradek_telemetry,
+            node=self,
+        )
+
+
+class Exchange(Outgoing, ABC):
+    """The requests of an accepted connection, and the responses."""
 
     __slots__ = (
         "_clogged",
@@ -75,108 +178,112 @@ class Exchange(ABC, Generic[R]):
         "_node",
         "_parked",
         "_postponed",
+        "_source",
         "_waits_to_read",
         "broker",
         "closing",
-        "conn",
         "host",
         "last_active",
-        "messages",
-        "out",
-        "out_bytes",
         "peer",
         "port",
         "software",
     )
+    writes_in_parts = False
+    """Whether responses may take long to encode, because they are bytes."""
 
-    def __init__(self, node: Node, conn: int, *, host: str, port: int, broker: bool, peer: Peer = SOMEBODY) -> None:
+    def __init__(
+        self,
+        node: Serving,
+        conn: int,
+        source: FrameBuffer | HandedRequests,
+        *,
+        host: str,
+        port: int,
+        broker: bool,
+        peer: Peer = SOMEBODY,
+    ) -> None:
+        super().__init__(conn)
+        self._source = source
         self._node = node
-        self.conn = conn
         self.host = host
         self.port = port
         self.broker = broker
         self.peer = peer
         self.software = ("unknown", "unknown")
-        """Name and version of the client's library, if ApiVersions has said them (KIP-511)."""
+        """Name and version of the client's library, if its ApiVersions had them (KIP-511)."""
         self.closing = False
-        self.last_active = node.now
-        self.out: list[Chunk] = []
-        self.out_bytes = 0
-        self.messages: list[Message] = []
-        self._next: R | None = None
+        self.last_active = node.clock.now
+        self._next: Arrived | None = None
         """The request with which the connection goes on in its next turn."""
         self._gave_way = False
         self._gone = False
-        self._flow: Flow | None = None
+        self._flow: Flow[object] | None = None
         self._parked: tuple[Call, int] | None = None
-        """The request that has parked last, and since when (ms)."""
+        """The parked request, and since when (ms)."""
         self._postponed = False
         self._waits_to_read = False
-        """Whether the request that parked waits for records."""
+        """Whether the parked request waits for records."""
         self._held = False
         self._muted = False
-        """Whether it is not heard because its client has used too much (KIP-219)."""
+        """Whether requests are ignored because the client is over its quota (KIP-219)."""
         self._clogged = False
-
-    # ------------------------------------------------------------------ what arrives
 
     @property
     @abstractmethod
     def waiting_bytes(self) -> int:
-        """How much has arrived that is not being served yet."""
+        """Number of bytes that have arrived and are not being served yet."""
 
-    def received(self, data: bytes) -> None:
-        """Bytes mean nothing where messages are handed over."""
+    def received(self, data: bytes | memoryview) -> None:
+        """Take bytes; only connections of sockets get any."""
         self.close("unexpected_bytes", bytes=len(data))
 
+    def gathered(self, whole: memoryview) -> None:
+        """See `received`."""
+        self.received(whole)
+
     def handed(self, messages: Sequence[Message]) -> None:
-        """Messages mean nothing where bytes are sent."""
+        """Take messages; only connections within the process get any."""
         self.close("unexpected_messages", messages=len(messages))
 
     @abstractmethod
-    def _take(self) -> R | None:
-        """The next request that has arrived as a whole."""
-
-    @abstractmethod
-    def _serve(self, request: R) -> None:
+    def _serve(self, request: Arrived) -> None:
         """Begin to serve a request."""
 
     @abstractmethod
-    def _write(self, handler: Handler, call: Call, response: object) -> None:
-        """Answer a request."""
+    def _write(self, handler: Handler, call: Call, response: Struct) -> None:
+        """Send the response to a request."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """Serve nothing of what has arrived."""
+        """Drop everything that has arrived."""
 
     def _hold_if_full(self) -> None:
         if self.waiting_bytes >= WAITING_BYTES_MAX:
             self._hold()
 
-    # ------------------------------------------------------------------ its turns
-
     def clogged(self) -> None:
-        """The client reads too slowly: serve nothing more until it has caught up."""
+        """The client reads too slowly: serve nothing until its buffer has room."""
         self._clogged = True
         self._hold()
 
     def drained(self) -> None:
-        """The client has caught up."""
+        """The client's buffer has room again."""
         self._clogged = False
         if self._flow is None and not self._gave_way:
             self._go_on()
 
     def turn(self) -> None:
-        """Others have had theirs: go on with the next request."""
+        """The connection's next turn: go on with the next request."""
         self._gave_way = False
         if not self.closing:
             self._go_on()
 
     def gone(self) -> None:
-        """The client is gone; what it has sent before is served up to the first answer, as in Kafka.
+        """The client is gone; its requests are served up to the first answer, as in Kafka.
 
-        A producer with acks=0 sends and hangs up, and nothing of that is lost; a Produce that waits for its coordinator
-        is appended. Only a Fetch ends at once, because nobody is left to read what it waits for.
+        A producer with acks=0 sends and disconnects, and none of its records is lost; a Produce that waits for its
+        coordinator is
+        appended. Only a Fetch ends at once, because nobody needs its records.
         """
         waits = self._gave_way or (self._muted and self.waiting_bytes > 0)
         if (self.idle and not waits) or self._clogged or self._waits_to_read:
@@ -185,7 +292,7 @@ class Exchange(ABC, Generic[R]):
             self._gone = True
 
     def disconnected(self) -> None:
-        """The connection is over at once; a parked request ends, what it has appended stands."""
+        """End the connection at once, and a parked request with it; appended records stay."""
         self.closing = True
         if self._muted:
             self._node.timers.set(("muted", self.conn), None, self._unmute)
@@ -197,7 +304,7 @@ class Exchange(ABC, Generic[R]):
             self._flow = None
 
     def close(self, reason: str, **fields: object) -> None:
-        """Hang up, with a log line that says why."""
+        """Close the connection, with the reason in the log."""
         if self.closing:
             return
         tell = self._node.log.info if reason == CLOSED_BY_RULE else self._node.log.warning
@@ -211,33 +318,46 @@ class Exchange(ABC, Generic[R]):
         return self._flow is None and self._next is None
 
     @property
-    def parked(self) -> tuple[Call, Flow, int] | None:
-        """The request that waits for something, its flow, and since when (ms); None if none does."""
+    def parked(self) -> tuple[Call, Flow[object], int] | None:
+        """The parked request, its flow, and since when (ms); None if there is none."""
         if self._flow is None or self._parked is None:
             return None
         call, since = self._parked
         return call, self._flow, since
 
     def _go_on(self) -> None:
-        """Serve what has arrived until a request parks or the turn is over."""
+        """Serve the requests that have arrived, until one parks or the turn is over."""
         if self._clogged or self._muted:
             return
-        request = self._take()
-        while request is not None:
+        has_served, source = False, self._source
+        while True:
+            request, self._next = self._next, None
+            if request is None:
+                if not source.held:
+                    break
+                try:
+                    request = source.take()
+                except DecodeError as error:
+                    self.close("malformed_frame", error=str(error))
+                    return
+                if request is None:
+                    break
+            if has_served and (self.out_bytes >= ANSWER_BYTES_MAX or self._node.turns.is_over()):
+                self._next = request
+                self._gave_way = True
+                self._node.turns.later(self.turn)
+                break
             try:
                 self._serve(request)
             except Exception as error:
                 self._node.log.error("step_failed", node=self._node.node_id, exc_info=error)
                 self.close("internal_error")
+            has_served = True
             if self.closing:
                 return
             if self._flow is not None or self._muted:
-                break
-            request = self._take()
-            if request is not None and (self.out_bytes >= ANSWER_BYTES_MAX or self._node.turns.is_over()):
-                self._next = request
-                self._gave_way = True
-                self._node.turns.later(self.turn)
+                if self._waits_to_read:
+                    self._look_behind()
                 break
         if self._gone:
             if self._flow is None and not self._gave_way and not self._muted:
@@ -248,17 +368,20 @@ class Exchange(ABC, Generic[R]):
             self._held = False
             self._node.outbox.resume(self.conn)
 
+    def _look_behind(self) -> None:
+        """A request waits for records: end that wait if there is a request behind it that does not wait."""
+
     def _hold(self) -> None:
         if not self._held:
             self._held = True
             self._node.outbox.hold(self.conn)
 
     def mute(self, milliseconds: int) -> None:
-        """Hear nothing more of the client for so long; what it was answered leaves at once."""
+        """Serve no further request of the client for this time; its response leaves at once."""
         if self.closing:
             return
         self._muted = True
-        self._node.timers.set(("muted", self.conn), self._node.now + milliseconds, self._unmute)
+        self._node.timers.set(("muted", self.conn), self._node.clock.now + milliseconds, self._unmute)
         self._hold()
 
     def _unmute(self) -> None:
@@ -266,18 +389,16 @@ class Exchange(ABC, Generic[R]):
         if not self.closing and self._flow is None and not self._gave_way:
             self._go_on()
 
-    def answer(self, handler: Handler, call: Call, response: object) -> None:
+    def answer(self, handler: Handler, call: Call, response: Struct | None) -> None:
         """Send the response to a request that the SASL gate has served."""
-        self._respond(handler, call, response)
-
-    # ------------------------------------------------------------------ one request
+        self._served(handler, call, response, None)
 
     def _call(self, handler: Handler, call: Call) -> None:
         serving, self._postponed = begin(self._node, handler, call)
         self._run(serving, self._served, handler, call)
 
-    def _run(self, coroutine: Any, finish: Finish, handler: Handler, call: Call) -> None:
-        """One stage of a request: it is read, served, written; only long ones park while they are read or written."""
+    def _run(self, coroutine: Coroutine[object, None, T], finish: Finish[T], handler: Handler, call: Call) -> None:
+        """One stage of a request: decoding, serving or encoding; only long requests park in the first and last."""
         try:
             wait = coroutine.send(None)
         except StopIteration as stop:
@@ -291,10 +412,12 @@ class Exchange(ABC, Generic[R]):
             self._waits_to_read = handler.api_key in WAIT_TO_READ and not isinstance(wait, Pause)
             flow = Flow(coroutine, lambda value, error: self._done(finish, handler, call, value, error))
             self._flow = flow
-            self._parked = call, self._node.now
+            self._parked = call, self._node.clock.now
             self._node.kernel.park(flow, wait)
 
-    def _done(self, finish: Finish, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+    def _done(
+        self, finish: Finish[T], handler: Handler, call: Call, value: T | None, error: BaseException | None
+    ) -> None:
         self._flow = None
         self._waits_to_read = False
         self._postponed = False
@@ -304,23 +427,30 @@ class Exchange(ABC, Generic[R]):
         if not self.closing and self._flow is None:
             self._go_on()
 
-    def _served(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+    def _served(self, handler: Handler, call: Call, value: Struct | None, error: BaseException | None) -> None:
         if error is not None:
             self._failed(handler, call, error)
             return
         if call.meter is not None or self._node.faults is not None:
             value = self._throttled(call, value)
-        if call.is_long and value is not None:
-            self._respond_long(handler, call, value)
-        else:
-            self._respond(handler, call, value)
+        if value is None:
+            return
+        if call.is_long and self.writes_in_parts:
+            self._write_in_parts(handler, call, value)
+            return
+        try:
+            self._write(handler, call, value)
+        except Exception as failed:
+            self._failed(handler, call, failed)
+        if call.meter is not None and self._node.quotas is not None:
+            self._node.quotas.written(call)
 
-    def _respond_long(self, handler: Handler, call: Call, response: object) -> None:
-        """Answer a request whose answer may take long to write."""
-        self._respond(handler, call, response)
+    def _write_in_parts(self, handler: Handler, call: Call, response: Struct) -> None:
+        """Send a response that may take long to encode."""
+        raise NotImplementedError
 
-    def _throttled(self, call: Call, response: Any) -> Any:
-        """The answer of who has used too much, and whom a rule throttles; the connection is muted for that long."""
+    def _throttled(self, call: Call, response: Struct | None) -> Struct | None:
+        """The response with its throttle time; the connection is muted for that time."""
         if call.meter is not None and self._node.quotas is not None:
             response, milliseconds = self._node.quotas.served(call, response)
         else:
@@ -334,39 +464,28 @@ class Exchange(ABC, Generic[R]):
             self.close(str(error), api=call.api_key.name, version=call.version)
             return
         self._log_failure(call, error)
-        self._answer_failure(handler, call)
+        is_of_disk = isinstance(error, DiskError)
+        self._answer_failure(
+            handler, call, ErrorCode.KAFKA_STORAGE_ERROR if is_of_disk else ErrorCode.UNKNOWN_SERVER_ERROR
+        )
 
     def _log_failure(self, call: Call, error: BaseException) -> None:
         fields: dict[str, object] = {"api": call.api_key.name, "version": call.version, "client_id": call.client_id}
         if isinstance(error, EncodeError):
             # A client can bring this about: what it calls things comes back inside a longer text.
             self._node.log.warning("answer_unwritable", **fields, error=str(error))
-        else:
+        elif not isinstance(error, DiskError):  # the disk reports its failures itself
             self._node.log.error("request_failed", **fields, exc_info=error)
 
-    def _answer_failure(self, handler: Handler, call: Call) -> None:
-        """Say UNKNOWN_SERVER_ERROR where the API can say it, else hang up."""
+    def _answer_failure(self, handler: Handler, call: Call, code: ErrorCode) -> None:
+        """Answer this error if the API has a place for it, else close the connection."""
         from odradek.host.failures import error_response  # needed by failures alone
 
         try:
-            response = error_response(call)
+            response = error_response(call, code)
             if response is not None:
                 self._write(handler, call, response)
                 return
         except Exception as error:
             self._log_failure(call, error)
         self.close("internal_error", api=call.api_key.name, version=call.version)
-
-    def _respond(self, handler: Handler, call: Call, response: object) -> None:
-        if response is None:
-            return
-        try:
-            self._write(handler, call, response)
-        except Exception as error:
-            self._failed(handler, call, error)
-        if call.meter is not None and self._node.quotas is not None:
-            self._node.quotas.written(call)
-
-
-Accepted: TypeAlias = Exchange[Any]
-"""An accepted connection, whatever arrives over it."""

@@ -1,4 +1,4 @@
-"""What a node is given by whoever runs it: where its facts and lines go, and what holds its certificates."""
+"""Interfaces that the driver gives a node: the event log, and the certificates of its listeners."""
 
 from __future__ import annotations
 
@@ -21,39 +21,44 @@ LOGGED_FACTS = frozenset(
         "group_record_skipped",
         "broker_fenced",
         "log_truncated",
+        "dead_letters_lost",
     }
 )
 """Facts that an operator should see without an event log."""
 
 
 class EventSink(Protocol):
-    """Takes the facts of a node for the event log."""
+    """Takes the facts of a node for the event log.
+
+    A Protocol: files, the hub and the simulator take facts, and are above.
+    """
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None: ...
 
 
 class Certificates(Protocol):
-    """The certificates of the listeners, which whoever opened them holds; files are read on its side."""
+    """The certificates of the listeners, on the driver's side, which reads their files.
+
+    A Protocol: the driver that reads files is above.
+    """
 
     def complaint(self, config: Config) -> str | None:
-        """Why the listeners could not go on with this configuration, in Kafka's words; None if they could."""
+        """Why the listeners cannot use this configuration, in Kafka's words; None if they can."""
 
     def adopt(self, config: Config) -> None:
-        """Go on with this configuration, and with files that have changed."""
+        """Use this configuration, and read changed files."""
 
 
 class Facts:
-    """The facts of one node."""
-
     def __init__(self, node_id: int, log: Loggers, events: EventSink | None) -> None:
         self._node_id = node_id
         self._log = log
         self._events = events
         self.told = events is not None or log.tells_facts
-        """Whether somebody listens to more than an operator; a fact that nobody hears need not be made."""
+        """Whether facts have any reader besides the operator; otherwise they need not be made."""
 
     def listen(self) -> None:
-        """The levels of loggers are others: facts may be heard that were not before, or no longer."""
+        """Adopt changed levels of loggers."""
         self.told = self._events is not None or self._log.tells_facts
 
     def emit(self, facts: Sequence[Fact]) -> None:
@@ -68,7 +73,7 @@ class Facts:
             self._events.emit(self._node_id, facts)
 
     def tell(self, fact: Fact) -> None:
-        """Pass one on that comes with every request, and is none of `LOGGED_FACTS`."""
+        """Emit a fact that comes with every request, and is not one of `LOGGED_FACTS`."""
         if self._log.tells_facts:
             self._log.debug(fact.kind, node=self._node_id, **fact.fields)
         if self._events is not None:

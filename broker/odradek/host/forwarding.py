@@ -1,4 +1,4 @@
-"""Requests that only the controller can serve: decided here if this node is it, else passed on to it (KIP-590)."""
+"""Requests that only the controller can serve: served here if this node is it, else forwarded (KIP-590)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.exchange import Serving
     from odradek.host.peers import Peers
-    from odradek.host.settings import Settings
-    from odradek.limits.quotas import MutationQuota, Quotas
+    from odradek.limits.quotas import MutationQuota
     from odradek.metadata.controller import Controller
     from odradek.metadata.controller_role import ControllerRole
 
@@ -32,22 +31,12 @@ OF_SOMEBODY = frozenset({ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION
 
 
 class Forwarding:
-    """The controller, here or at another broker. `quotas` gives the limits of clients, None while there are none."""
+    """The controller, here or at another broker."""
 
-    def __init__(
-        self,
-        controller: ControllerRole,
-        peers: Peers,
-        *,
-        turns: Turns,
-        settings: Settings,
-        quotas: Callable[[], Quotas | None],
-    ) -> None:
+    def __init__(self, node: Serving, controller: ControllerRole, peers: Peers) -> None:
+        self._node = node
         self._controller = controller
         self._peers = peers
-        self._turns = turns
-        self._settings = settings
-        self._quotas = quotas
 
     @property
     def is_controller(self) -> bool:
@@ -63,14 +52,14 @@ class Forwarding:
         answer: type[R],
         join: Callable[[R, R], None],
     ) -> R:
-        """The controller's response to a request that is asked in parts, others being served in between.
+        """The controller's response to a request that is sent in parts, with other clients served in between.
 
-        `join` adds the answer to a part to that of the parts before. There is at least one part.
+        `join` adds the response to a part to that of the parts before. There is at least one part.
         """
         joined: R | None = None
         for part in parts:
             if joined is not None:
-                await self._turns.breathe(call)
+                await self._node.turns.breathe(call)
             told = await self.ask(
                 call,
                 lambda controller, part=part: decide(controller, part),  # type: ignore[misc]
@@ -94,7 +83,7 @@ class Forwarding:
         *,
         request: Struct | None = None,
     ) -> R:
-        """The controller's response to the call, or to the part of it that is given; refusals in its shape."""
+        """The controller's response to the call, or to the given part of it; refusals have its shape."""
         shard = self._controller.active
         if shard is not None:
             reply = await shard.ask(decide)
@@ -103,17 +92,17 @@ class Forwarding:
             # The broker that passed this on takes us for the controller; passing it on again could go on for ever.
             return refuse(ErrorCode.NOT_CONTROLLER, None)
         asked: Struct = call.request if request is None else request
-        if call.api_key in OF_SOMEBODY or (call.api_key in COUNTED and self._quotas() is not None):
+        if call.api_key in OF_SOMEBODY or (call.api_key in COUNTED and self._node.quotas is not None):
             from odradek.host.envelopes import ask_in_an_envelope  # most clusters limit nothing
 
-            response = await ask_in_an_envelope(self._peers, self._settings, call, asked, answer)
+            response = await ask_in_an_envelope(self._peers, self._node.codecs, call, asked, answer)
         else:
             response = await self._peers.call_controller(call.api_key, asked, call.version, answer)
         return refuse(ErrorCode.REQUEST_TIMED_OUT, None) if response is None else response
 
     def quota_of(self, call: Call) -> MutationQuota | None:
-        """How much the client may change (KIP-599): the controller counts, whichever broker the client has asked."""
-        quotas = self._quotas()
+        """The client's quota of changes (KIP-599); the controller counts them, whichever broker got the request."""
+        quotas = self._node.quotas
         if quotas is None or not self.is_controller or (call.is_broker and not call.passed_on):
             return None
         return quotas.of_mutations(call)

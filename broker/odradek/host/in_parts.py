@@ -1,6 +1,6 @@
-"""A request about very many things in parts, each decided and written for itself: others are served in between.
+"""A large request in parts, each decided and written on its own, with other clients served in between.
 
-What a client can see of that is what it would see of several requests of its own, one after the other.
+For a client the result is that of several requests, one after the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["DECIDED_AT_ONCE", "entries_in_parts", "extend_answers", "in_parts", "joined_answers"]
 
 DECIDED_AT_ONCE = 250
-"""How many entries are decided, written and folded before others may go on; one takes some 20 to 40 µs."""
+"""Number of entries that are decided, written and folded between two turns; one takes some 20 to 40 µs."""
 
 T = TypeVar("T")
 Topic = TypeVar(
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer", "OffsetCommitResponseTopic", "OffsetDeleteResponseTop
 
 
 def in_parts(topics: list[Topic], size: int = DECIDED_AT_ONCE) -> Iterator[list[Topic]]:
-    """The topics in their order, so many partitions at a time; one part, the topics as they are, where that is enough.
+    """The topics in their order, with this number of partitions at a time; one part if that is enough.
 
     A topic without partitions counts as one.
     """
@@ -66,9 +66,11 @@ def in_parts(topics: list[Topic], size: int = DECIDED_AT_ONCE) -> Iterator[list[
 def entries_in_parts(
     entries: list[T], *, key: Callable[[T], Hashable] | None = None, size: int = DECIDED_AT_ONCE
 ) -> Iterator[list[T]]:
-    """The entries in their order, so many at a time; those with one key come together, as what is said twice is judged.
+    """The entries in their order, this number at a time; entries with the same key stay together, because they are
+    judged
+    together.
 
-    One part, the entries as they are, where that is enough.
+    One part, the entries as they are, if that is enough.
     """
     if len(entries) <= size:
         yield entries
@@ -87,7 +89,7 @@ def entries_in_parts(
 
 
 def extend_answers(answers: list[Answer], part: list[Answer], key: Callable[[Answer], Hashable]) -> None:
-    """Add the answers to a part; what it begins with may be the rest of the topic that the part before ended with."""
+    """Add the answers to a part; its first one may continue the last topic of the part before."""
     if answers and part and key(answers[-1]) == key(part[0]):
         answers[-1].partitions += part[0].partitions
         part = part[1:]
@@ -95,7 +97,7 @@ def extend_answers(answers: list[Answer], part: list[Answer], key: Callable[[Ans
 
 
 def joined_answers(missing: dict[T, Answer], committed: list[Answer], key: Callable[[Answer], T]) -> list[Answer]:
-    """What is not there, and what the coordinator has answered.
+    """The answers for missing topics, and those of the coordinator.
 
     As in Kafka a topic that was named twice is answered twice, unless something is missing: then each topic once.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -10,14 +11,7 @@ from odradek.metadata.image import EndpointImage, MetadataImage
 
 __all__ = ["CurrentLeader", "current_leader"]
 
-E_co = TypeVar("E_co", covariant=True)
 E = TypeVar("E")
-
-
-class EndpointOf(Protocol[E_co]):
-    """Makes the endpoint of a broker for one kind of response."""
-
-    def __call__(self, *, node_id: int, host: str, port: int, rack: str | None) -> E_co: ...
 
 
 class CurrentLeader(Struct, frozen=True):
@@ -30,12 +24,10 @@ class CurrentLeader(Struct, frozen=True):
     """None while it is not alive."""
     rack: str | None
 
-    def tell_endpoint(self, endpoints: dict[int, E], kind: EndpointOf[E]) -> None:
-        """Add its address to the endpoints of a response, by broker id."""
+    def tell_endpoint(self, endpoints: dict[int, E], kind: Callable[[int, str, int, str | None], E]) -> None:
+        """Add its address to the endpoints of a response, by broker id; `kind` takes node id, host, port and rack."""
         if self.reached is not None:
-            endpoints[self.leader_id] = kind(
-                node_id=self.leader_id, host=self.reached.host, port=self.reached.port, rack=self.rack
-            )
+            endpoints[self.leader_id] = kind(self.leader_id, self.reached.host, self.reached.port, self.rack)
 
 
 def current_leader(image: MetadataImage, topic: str, index: int, listener: str) -> CurrentLeader | None:

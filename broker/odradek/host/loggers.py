@@ -1,14 +1,15 @@
-"""The loggers of a broker: Kafka's names for what it logs, and from which level on (BROKER_LOGGER resources, KIP-412).
+"""The loggers of a broker and their levels, under Kafka's names (BROKER_LOGGER resources, KIP-412).
 
-A name logs what its class is about: lines for an operator, and from DEBUG on facts of the event log (docs/events.md);
-of many names there is nothing to log here. A level that was never set is the one that the process logs at.
-Levels last as long as the broker, as in Kafka.
+A name logs the subject of its class: lines for an operator, and from DEBUG on facts of the event log (docs/events.md);
+many
+names have nothing to log here. The default level is that of the process. Levels last as long as the broker, as in
+Kafka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 __all__ = ["LEVELS", "LOGGERS", "ROOT", "Logger", "Loggers"]
 
@@ -57,29 +58,38 @@ LOGGERS: Mapping[str, tuple[str, ...]] = {
     ),
     "state.change.logger": ("leadership_given_up", "leadership_taken"),
 }
-"""What each of Kafka's loggers logs here: lines and facts by their names. Everything else is the root's."""
+"""The lines and facts of each of Kafka's loggers, by name. All others are the root's."""
 _LOGGER_OF = {event: name for name, events in LOGGERS.items() for event in events}
 
 
 class Logger(Protocol):
-    """What the node logs to: structlog's bound logger, or a fake."""
+    """The node's log: structlog's bound logger, or a fake.
 
-    def debug(self, event: str, **fields: Any) -> Any: ...
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
+    A Protocol: structlog makes its classes at run time, and a command has its own (`cli/logs.py`).
+    """
+
+    def debug(self, event: str, **fields: object) -> object: ...
+    def info(self, event: str, **fields: object) -> object: ...
+    def warning(self, event: str, **fields: object) -> object: ...
+    def error(self, event: str, **fields: object) -> object: ...
 
 
 @runtime_checkable
 class Leveled(Protocol):
-    """A logger that can say from which level on it writes (structlog's can)."""
+    """A logger that knows its level (structlog's do).
+
+    A Protocol: loggers of structlog and that of a command have no base in common.
+    """
 
     def get_effective_level(self) -> int: ...
 
 
 @runtime_checkable
 class Opened(Protocol):
-    """A logger that can write more than its own level lets through."""
+    """A logger that can write below its own level.
+
+    A Protocol: the logger of a command is above, in `cli/logs.py`.
+    """
 
     def opened(self) -> Logger: ...
 
@@ -91,7 +101,7 @@ class Loggers:
         self._log = log
         self._set: dict[str, int] = {}
         self.tells_facts = self._level(ROOT) <= _DEBUG
-        """Whether facts that are no operator's concern are logged too."""
+        """Whether facts that do not concern an operator are logged too."""
 
     def levels(self) -> dict[str, str]:
         """The effective level of each logger."""
@@ -100,12 +110,12 @@ class Loggers:
         return {name: _NAMES.get(self._level(name), "INFO") for name in (*LOGGERS, *SILENT_LOGGERS, ROOT)}
 
     def set_level(self, name: str, level: str) -> None:
-        """Log from this level on."""
+        """Set the level of a logger."""
         self._set[name] = LEVELS[level]
         self._look()
 
     def unset_level(self, name: str) -> None:
-        """Log from the root's level on."""
+        """Return to the root's level."""
         self._set.pop(name, None)
         self._look()
 
@@ -119,7 +129,7 @@ class Loggers:
         return self._log.get_effective_level() if isinstance(self._log, Leveled) else _INFO
 
     def _to(self, event: str, level: int) -> Logger | None:
-        """Who writes a line, if anybody does."""
+        """The logger for a line; None if its level is too low."""
         if not self._set:
             return self._log
         name = _LOGGER_OF.get(event, ROOT)
@@ -130,24 +140,18 @@ class Loggers:
             return None
         return self._log.opened() if isinstance(self._log, Opened) else self._log
 
-    # ------------------------------------------------------------------ as a logger
-
     def debug(self, event: str, **fields: object) -> None:
-        """Log at DEBUG."""
         if log := self._to(event, _DEBUG):
             log.debug(event, **fields)
 
     def info(self, event: str, **fields: object) -> None:
-        """Log at INFO."""
         if log := self._to(event, _INFO):
             log.info(event, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Log at WARN."""
         if log := self._to(event, _WARN):
             log.warning(event, **fields)
 
     def error(self, event: str, **fields: object) -> None:
-        """Log at ERROR."""
         if log := self._to(event, _ERROR):
             log.error(event, **fields)

@@ -1,4 +1,4 @@
-"""The metadata that a broker has published to itself."""
+"""The metadata image that a broker has published."""
 
 from __future__ import annotations
 
@@ -19,7 +19,5 @@ class Metadata:
         self.publish(image)
 
     def publish(self, image: MetadataImage) -> None:
-        """Hold this image from now on."""
         self.image = image
         self.transaction_version = image.transaction_version
-        """The finalized level of transaction.version."""

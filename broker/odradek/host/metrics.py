@@ -1,80 +1,83 @@
-"""The numbers of a broker, as plain counters and gauges (docs/metrics.md)."""
+"""The metrics of a broker, as plain counters and gauges (docs/metrics.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Sized
-from typing import TYPE_CHECKING, Protocol
-
-from odradek.host.coordinators import HasCoordinators
-from odradek.host.counters import Counters
-from odradek.host.exchange import HasConnections
-from odradek.host.seams import HasPartitions, HasPurgatory, HasStore
-from odradek.host.serving import HasQuotas
+from collections.abc import Callable, Sized
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from odradek.host.coordinators import Coordinators
+    from odradek.host.exchange import Serving
+    from odradek.host.shard import CoordinatorsOf
     from odradek.txn.admission import Admission
+    from odradek.txn.shard import TransactionShard
 
 __all__ = ["Metrics"]
 
 
-class Node(HasConnections, HasCoordinators, HasPartitions, HasPurgatory, HasQuotas, HasStore, Protocol):
-    """What is counted when somebody looks."""
+class Metrics:
+    """For tests and the `/metrics` page; gauges are computed when read."""
 
-    @property
-    def admission(self) -> Admission: ...
-    @property
-    def telemetry(self) -> Sized: ...
-    @property
-    def has_telemetry(self) -> bool: ...
-
-
-class Metrics(Counters):
-    """What a test or the `/metrics` page reads; gauges are computed when somebody looks."""
-
-    def __init__(self, node: Node) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        node: Serving,
+        transactions: CoordinatorsOf[TransactionShard],
+        coordinators: Coordinators,
+        *,
+        admission: Callable[[], Admission],
+        telemetry: Callable[[], Sized],
+    ) -> None:
+        """`telemetry`: the clients that push metrics."""
         self._node = node
+        self._transactions = transactions
+        self._coordinators = coordinators
+        self._admission = admission
+        self._telemetry = telemetry
 
     def snapshot(self) -> dict[str, float]:
-        """Every number, by name; names that end in `_total` only grow."""
-        node = self._node
-        shards = node.coordinators.of_transactions()
+        """Every metric by name; names that end in `_total` only grow."""
+        node, counters, verification = self._node, self._node.counters, self._admission().verifier.metrics
+        shards = self._transactions.led()
         return {
-            "requests_total": self.requests,
+            "requests_total": counters.requests,
             "connections": len(node.connections),
             "purgatory_size": len(node.purgatory),
             "partitions": len(node.partitions),
             "log_bytes": node.store.bytes_held,
-            "coordinator_loads_total": self.coordinator_loads,
-            "coordinators_loading": node.coordinators.loading(),
+            "coordinator_loads_total": counters.coordinator_loads,
+            "coordinators_loading": sum(each.loading for each in self._coordinators.all()),
             "transactional_ids": sum(1 for shard in shards for _ in shard.machine.entries()),
             "transactions_owing_markers": sum(shard.machine.transactions_owing_markers for shard in shards),
-            "markers_written_total": self.markers_written,
-            "telemetry_clients": len(node.telemetry) if node.has_telemetry else 0,
-            "telemetry_pushes_total": self.telemetry_pushes,
-            "telemetry_refused_total": self.telemetry_refused,
-            "telemetry_throttled_total": self.telemetry_throttled,
-            "telemetry_unknown_subscriptions_total": self.telemetry_unknown,
-            **self._verification(),
-            "throttles_total": sum(count for *_, count, _ in self.throttles()),
-            "throttle_time_ms_total": sum(total_ms for *_, total_ms in self.throttles()),
-        }
-
-    def throttles(self) -> list[tuple[str, str, str, int, int]]:
-        """Who had to wait: the limit, user, client id, how often, and for how long together (ms)."""
-        quotas = self._node.quotas
-        return [] if quotas is None else list(quotas.throttles())
-
-    def _verification(self) -> dict[str, float]:
-        """VerificationTimeMs and VerificationFailureRate (KIP-890, "Metrics") as what both are made of."""
-        verification = self._node.admission.verifier.metrics
-        return {
+            "markers_written_total": counters.markers_written,
+            "telemetry_clients": len(self._telemetry()),
+            "telemetry_pushes_total": counters.telemetry_pushes,
+            "telemetry_refused_total": counters.telemetry_refused,
+            "telemetry_throttled_total": counters.telemetry_throttled,
+            "telemetry_unknown_subscriptions_total": counters.telemetry_unknown,
+            # VerificationTimeMs and VerificationFailureRate (KIP-890, "Metrics") as what both are made of.
             "verifications_total": verification.verifications,
             "verification_failures_total": verification.failures,
             "verification_time_ms_sum": verification.duration_ms_sum,
             "verification_time_ms_max": verification.duration_ms_max,
+            "throttles_total": sum(count for *_, count, _ in self.throttles()),
+            **self._dead_letters(),
+            "throttle_time_ms_total": sum(total_ms for *_, total_ms in self.throttles()),
+        }
+
+    def throttles(self) -> list[tuple[str, str, str, int, int]]:
+        """Throttled clients: limit, user, client id, number of throttles, and their sum (ms)."""
+        quotas = self._node.quotas
+        return [] if quotas is None else list(quotas.throttles())
+
+    def _dead_letters(self) -> dict[str, float]:
+        """DeadLetterQueueRecordCount and the like (KIP-1191), for all share groups together."""
+        counts = self._node.counters.dead_letters.values()
+        return {
+            "dead_letters_total": sum(each.records for each in counts),
+            "dead_letter_produces_total": sum(each.produces for each in counts),
+            "dead_letter_produces_failed_total": sum(each.failed_produces for each in counts),
         }
 
     def verification_time_buckets(self) -> list[tuple[float, int]]:
-        """Verifications by how long they took: pairs of an upper bound (ms) and the number up to it."""
-        return self._node.admission.verifier.metrics.buckets()
+        """Histogram of verifications: pairs of an upper bound (ms) and the number up to it."""
+        return self._admission().verifier.metrics.buckets()

@@ -11,10 +11,11 @@ __all__ = ["nearest_replica"]
 def nearest_replica(
     image: MetadataImage, partition: Partition, *, node_id: int, rack: str, listener: str, offset: int
 ) -> int | None:
-    """The broker in the consumer's rack that is to be asked in place of the leader; None for the leader.
+    """The replica in the consumer's rack to read from; None for the leader.
 
-    It is in sync, has this offset, and can be reached over the consumer's listener; of several it is the one that has
-    the most, and then the one with the greatest id, as Kafka's RackAwareReplicaSelector has it.
+    It is in sync, has this offset, and is reachable over the consumer's listener; of several it is the one with the
+    most
+    records, then the one with the greatest id, as in Kafka's RackAwareReplicaSelector.
     """
     brokers, log = image.brokers, partition.log
     own = brokers.get(node_id)

@@ -1,12 +1,12 @@
-"""What a node asks of its driver: the one place where effects are written.
+"""The effects of a step: only this module writes them.
 
-The answers of a step are gathered by connection, and leave at its end as one `Send` for each.
+Responses are collected by connection, and leave at the end of the step as one `Send` each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from odradek.host.events import (
     Advance,
@@ -15,6 +15,7 @@ from odradek.host.events import (
     Compute,
     Dial,
     Effect,
+    Gather,
     Hand,
     Hangup,
     Hold,
@@ -22,42 +23,38 @@ from odradek.host.events import (
     NextTurn,
     Resume,
     Send,
-    Work,
 )
 
-__all__ = ["HasOutbox", "Outbox", "Outgoing"]
+if TYPE_CHECKING:
+    from odradek.host.aside import Errand
+
+__all__ = ["Outbox", "Outgoing"]
 
 
-class HasOutbox(Protocol):
-    """What is asked of the driver."""
+class Outgoing:
+    """A connection with responses for its peer."""
 
-    @property
-    def outbox(self) -> Outbox: ...
+    __slots__ = ("conn", "messages", "out", "out_bytes")
 
-
-class Outgoing(Protocol):
-    """A connection that has something to say."""
-
-    @property
-    def conn(self) -> int: ...
-
-    out: list[Chunk]
-    out_bytes: int
-    messages: list[Message]
-    """What a broker is answered that is handed messages, in place of bytes."""
+    def __init__(self, conn: int) -> None:
+        self.conn = conn
+        self.out: list[Chunk] = []
+        self.out_bytes = 0
+        self.messages: list[Message] = []
+        """Messages for a broker or client of the process, in place of bytes."""
 
 
 class Outbox:
-    """The effects of the step that is under way, in order."""
+    """The effects of the current step, in order."""
 
     def __init__(self) -> None:
         self.effects: list[Effect] = []
-        """Each step begins with a new list; nobody else writes into it."""
+        """Each step begins with a new list; only the outbox writes to it."""
         self.dirty: list[Outgoing] = []
-        """The connections that have something to say; each is put here with its first words in the step."""
+        """Connections with something to send in this step."""
 
     def flush(self) -> None:
-        """The step is over: say what connections have to say."""
+        """End the step: send everything that connections have collected."""
         for connection in self.dirty:
             if connection.out:
                 self.effects.append(Send(connection.conn, connection.out))
@@ -68,31 +65,29 @@ class Outbox:
                 connection.messages = []
         self.dirty.clear()
 
-    def ask_for(self, *, another_turn: bool, works: Sequence[Work]) -> None:
-        """There is more to do when the sockets have been looked at, or work to be done where it holds nobody up."""
+    def ask_for(self, *, another_turn: bool, works: Sequence[Errand[object]]) -> None:
+        """Request another turn, or works that run beside the event loop."""
         if another_turn:
             self.effects.append(NextTurn())
         for work in works:
             self.effects.append(Compute(work))
 
     def send(self, conn: int, chunks: Sequence[Chunk]) -> None:
-        """Write these at once."""
+        """Send these chunks at once."""
         self.effects.append(Send(conn, chunks))
 
     def hand(self, conn: int, messages: Sequence[Message]) -> None:
-        """Give these to another broker at once."""
+        """Give these messages to another broker at once."""
         self.effects.append(Hand(conn, messages))
 
     def dial(self, conn: int, node_id: int) -> None:
-        """Open a connection to another broker."""
         self.effects.append(Dial(conn, node_id))
 
     def hang_up(self, conn: int) -> None:
-        """Close a connection after what was sent."""
         self.effects.append(Hangup(conn))
 
     def part_with(self, connection: Outgoing) -> None:
-        """Close an accepted connection after what it was answered."""
+        """Close an accepted connection after its last response."""
         if connection.out:
             self.send(connection.conn, connection.out)
             connection.out = []
@@ -103,18 +98,19 @@ class Outbox:
             self.dirty.remove(connection)
         self.hang_up(connection.conn)
 
+    def gather(self, conn: int, head: Sequence[bytes | memoryview], size: int) -> None:
+        """Let the driver put a long request into one buffer, if it can."""
+        self.effects.append(Gather(conn, head, size))
+
     def hold(self, conn: int) -> None:
-        """Read nothing more from it for now."""
         self.effects.append(Hold(conn))
 
     def resume(self, conn: int) -> None:
-        """Read from it again."""
         self.effects.append(Resume(conn))
 
     def announce(self, offset: int) -> None:
-        """The metadata log is committed up to this offset."""
         self.effects.append(Announce(offset))
 
     def advance(self, node_ids: frozenset[int], topic: str, index: int) -> None:
-        """There is more of a partition that may be read, and readers wait for it at these replicas."""
+        """Tell these replicas, where readers wait, that a partition has more records."""
         self.effects.append(Advance(node_ids, topic, index))

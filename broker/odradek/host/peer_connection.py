@@ -1,8 +1,7 @@
-"""The connection of another broker of the process, or of a client in it: messages in, messages out."""
+"""A connection within the process, of another broker or of a client: messages in, messages out."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,36 +11,35 @@ from odradek.access.principal import SOMEBODY, Peer
 from odradek.host.bodies import PACKED, kept_message
 from odradek.host.call import Call
 from odradek.host.events import HandedRequest, HandedResponse, Message
-from odradek.host.exchange import Exchange, Node
+from odradek.host.exchange import Arrived, Exchange, HandedRequests, tell_response
 from odradek.host.router import Handler
-from odradek.host.serving import tell_response
 from odradek.wire import registry
-from odradek.wire.codecs import PLAIN
 
 if TYPE_CHECKING:
+    from odradek.host.exchange import Serving
     from odradek.wire.handover import Hand
 
 __all__ = ["PeerConnection"]
 
 
-class PeerConnection(Exchange[HandedRequest]):
-    """The state of one accepted connection over which messages are handed over."""
+class PeerConnection(Exchange):
+    """The state of an accepted connection over which messages come."""
 
     __slots__ = ("_codecs", "_hand", "_handler", "_requests")
 
-    def __init__(self, node: Node, conn: int, *, host: str, port: int, broker: bool, peer: Peer = SOMEBODY) -> None:
-        super().__init__(node, conn, host=host, port=port, broker=broker, peer=peer)
-        self._requests: deque[HandedRequest] = deque()
-        self._codecs = node.release.codecs or PLAIN
+    def __init__(self, node: Serving, conn: int, *, host: str, port: int, broker: bool, peer: Peer = SOMEBODY) -> None:
+        self._requests = HandedRequests()
+        super().__init__(node, conn, self._requests, host=host, port=port, broker=broker, peer=peer)
+        self._codecs = node.codecs
         self._handler: Handler | None = None
-        """Whose answers were handed over last; a broker asks for one API over each connection."""
+        """The handler of the last responses; a broker uses each connection for one API."""
         self._hand: Hand = _nothing
 
     def handed(self, messages: Sequence[Message]) -> None:
-        """Take requests of who is at the other end."""
+        """Take requests from the peer."""
         if self.closing:
             return
-        self.last_active = self._node.now
+        self.last_active = self._node.clock.now
         for message in messages:
             assert isinstance(message, HandedRequest), "answers go to who has dialled"
             self._requests.append(message)
@@ -50,16 +48,11 @@ class PeerConnection(Exchange[HandedRequest]):
 
     @property
     def waiting_bytes(self) -> int:
-        """Nothing: no bytes come over this connection, and who hands messages over waits for the answers."""
+        """Zero: no bytes come over this connection, and its peer waits for each response."""
         return 0
 
-    def _take(self) -> HandedRequest | None:
-        request, self._next = self._next, None
-        if request is None and self._requests:
-            return self._requests.popleft()
-        return request
-
-    def _serve(self, request: HandedRequest) -> None:
+    def _serve(self, request: Arrived) -> None:
+        assert isinstance(request, HandedRequest), "messages arrive here"
         handler = self._node.router.handler(request.api_key, request.version, broker=self.broker)
         if handler is None:
             self.close("unsupported_api", api_key=int(request.api_key), version=request.version)
@@ -78,8 +71,7 @@ class PeerConnection(Exchange[HandedRequest]):
         )
         self._call(handler, call)
 
-    def _write(self, handler: Handler, call: Call, response: object) -> None:
-        assert isinstance(response, Struct), "an answer is a message"
+    def _write(self, handler: Handler, call: Call, response: Struct) -> None:
         if handler is not self._handler:
             self._hand = self._codecs.hand(registry.response_type(handler.api_key), handler.version)
             self._handler = handler

@@ -1,10 +1,10 @@
 """Calls to other brokers: requests over the inter-broker channel, which can be delayed or lost like those of clients.
 
-They are handed over as messages (`wire.handover`), or as bytes where the node is to encode them (`Node.encodes`).
-A node calls itself over the same channel, unless it may take the short way (`Node.calls_itself`): then the message is
-served as it is, in the same step.
-Each API has a connection of its own to each broker, as Kafka has a client for each purpose: a marker that is slow to be
-written must not hold up a verification.
+They are handed over as messages (`wire.handover`), or as bytes if the node has to encode them (`Node.encodes`).
+A node calls itself over the same channel, unless `Node.calls_itself` permits to serve the message in the same step.
+Each API has a connection of its own to each broker, as Kafka has a client for each purpose: a slow marker must not hold
+up
+a verification.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -21,30 +21,20 @@ from odradek.core.machine import Fact
 from odradek.host.bodies import PACKED, kept_message
 from odradek.host.call import Call, CloseConnection
 from odradek.host.events import Chunk, HandedRequest, HandedResponse, Message
-from odradek.host.outbox import HasOutbox
-from odradek.host.router import Handler, HasRouter
-from odradek.host.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog
-from odradek.host.serving import Node as ServingNode
-from odradek.host.serving import begin, tell_response
+from odradek.host.exchange import begin, tell_response
+from odradek.host.router import Handler
 from odradek.wire import registry
-from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import DecodeError
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.primitives import Malformed, unknown_tags
 
 if TYPE_CHECKING:
     from odradek.core.flow import Wait
+    from odradek.host.exchange import Serving
     from odradek.wire.handover import Hand
     from odradek.wire.registry import ApiKey
 
-__all__ = ["HasPeers", "Peers"]
-
-
-class HasPeers(Protocol):
-    """Calls to brokers, this one included."""
-
-    @property
-    def peers(self) -> Peers: ...
+__all__ = ["Peers"]
 
 
 R = TypeVar("R", bound=Struct)
@@ -55,17 +45,8 @@ RESPONSE_BYTES_MAX = 1 << 30
 HERE = "127.0.0.1"
 
 
-class Node(ServingNode, HasClock, HasConfig, HasIdentity, HasKernel, HasLog, HasOutbox, HasRouter, Protocol):
-    """What calls to other brokers touch of the one that makes them."""
-
-    @property
-    def calls_itself(self) -> bool: ...
-    @property
-    def encodes(self) -> bool: ...
-
-
 class _Link:
-    """One dialled connection: what waits to be sent, and who waits for which answer."""
+    """A dialled connection: requests to send, and calls that wait for their responses."""
 
     __slots__ = ("api_key", "conn", "frames", "node_id", "open", "unhanded", "unsent", "waits")
 
@@ -77,20 +58,18 @@ class _Link:
         self.frames = FrameBuffer(RESPONSE_BYTES_MAX)
         self.unsent: list[Chunk] = []
         self.unhanded: list[Message] = []
-        self.waits: dict[int, tuple[int, Wait[Any]]] = {}
+        self.waits: dict[int, tuple[int, Wait[Struct | None]]] = {}
 
 
 class Peers:
-    """This object keeps the connections of one node to the brokers, and the requests that wait for a response."""
+    """The connections of one node to other brokers, and the calls that wait for a response."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Serving) -> None:
         self._node = node
-        self._codecs = node.release.codecs or PLAIN
+        self._codecs = node.codecs
         self._is_plain = self._codecs.is_plain
         self._here: dict[tuple[ApiKey, int], Handler | None] = {}
-        """What serves this node's own requests, by API and version."""
-        self._own: dict[ApiKey, bool] = {}
-        """Whether this node asks itself without messages, by API."""
+        """Handlers of this node's own requests, by API and version."""
         self._links: dict[tuple[int, ApiKey], _Link] = {}
         self._by_conn: dict[int, _Link] = {}
         self._hands: dict[tuple[ApiKey, int], Hand] = {}
@@ -100,32 +79,15 @@ class Peers:
         self._client_id = self._client_name.encode()
 
     def is_here(self, node_id: int) -> bool:
-        """Whether what is asked of this broker is served in the step that asks."""
+        """Whether requests to this broker are served in the same step."""
         return node_id == self._node.node_id and self._node.calls_itself
-
-    def asks_itself(self, node_id: int, api_key: ApiKey) -> bool:
-        """Whether a question to this broker needs no message; it is counted as a request all the same.
-
-        It is asked of this broker itself, in the newest version and without a dialect's step; and nobody looks at its
-        messages: no event log, no rule.
-        """
-        node = self._node
-        if node_id != node.node_id or not node.calls_itself or node.faults is not None or node.facts.told:
-            return False
-        own = self._own.get(api_key)
-        if own is None:
-            newest = node.router.newest(api_key) == registry.newest_version(api_key)
-            own = self._own[api_key] = self._is_plain and newest and api_key not in node.release.around
-        if own:
-            node.metrics.requests += 1
-        return own
 
     async def call(
         self, node_id: int, api_key: ApiKey, version: int, request: Struct, answer: type[R], *, deadline: int
     ) -> R | None:
         """Send a request and wait for its answer; None if the connection is lost or the deadline (ms) passes.
 
-        Raises `EncodeError` where the request cannot be written.
+        Raises `EncodeError` if the request cannot be written.
         """
         self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
         if self.is_here(node_id):
@@ -150,7 +112,7 @@ class Peers:
                 self._node.outbox.hand(link.conn, (message,))
             else:
                 link.unhanded.append(message)
-        wait: Wait[Any] = self._node.kernel.wait(deadline=deadline)
+        wait: Wait[Struct | None] = self._node.kernel.wait_until(deadline, None)
         link.waits[correlation_id] = (version, wait)
         try:
             response = await wait
@@ -166,11 +128,11 @@ class Peers:
     async def call_controller(self, api_key: ApiKey, request: Struct, version: int, answer: type[R]) -> R | None:
         """Have the controller serve a request; None if it cannot be reached in time."""
         node = self._node
-        deadline = node.now + node.config.request_timeout_ms
+        deadline = node.clock.now + node.settings.config.request_timeout_ms
         return await self.call(node.cluster.controller_id, api_key, version, request, answer, deadline=deadline)
 
     def _find_here(self, api_key: ApiKey, version: int) -> Handler | None:
-        """What serves this node's own requests of a version; None for those whose fields the version may not have."""
+        """The handler of this node's own requests; None if the version may lack fields."""
         handler = None
         if version == self._codecs.newest_version(api_key):
             handler = self._node.router.handler(api_key, version, broker=True)
@@ -179,7 +141,7 @@ class Peers:
         return handler
 
     async def _call_here(self, handler: Handler, correlation_id: int, request: Struct, deadline: int) -> Struct | None:
-        """Serve a request of this node by itself: the message is passed as it is, and only who asks may keep it."""
+        """Serve a request of this node: the message is passed as it is, and only the caller may keep it."""
         node = self._node
         asked = request if self._is_plain else self._codecs.own(request)
         call = Call(handler.api_key, handler.version, correlation_id, self._client_name, asked, HERE, is_broker=True)
@@ -193,7 +155,7 @@ class Peers:
             return response
         except Exception as error:
             return self._failed_here(call, error)
-        wait: Wait[Struct | None] = node.kernel.wait(deadline=deadline)
+        wait: Wait[Struct | None] = node.kernel.wait_until(deadline, None)
 
         def done(value: Struct | None, error: BaseException | None) -> None:
             if error is not None:
@@ -216,7 +178,7 @@ class Peers:
         return None
 
     def dialled(self, conn: int) -> None:
-        """A link stands: send what has waited for it."""
+        """A connection is open: send the requests that wait for it."""
         link = self._by_conn.get(conn)
         if link is None:
             return  # whoever wanted it has given up meanwhile
@@ -229,7 +191,7 @@ class Peers:
             link.unhanded.clear()
 
     def handed(self, conn: int, messages: Sequence[Message]) -> None:
-        """Answers of a peer."""
+        """Take responses of a peer."""
         link = self._by_conn.get(conn)
         if link is None:
             return
@@ -239,8 +201,8 @@ class Peers:
             if waiting is not None:
                 waiting[1].settle(message.response)
 
-    def received(self, conn: int, data: bytes) -> None:
-        """Bytes of a peer."""
+    def received(self, conn: int, data: bytes | memoryview) -> None:
+        """Take bytes of a peer."""
         link = self._by_conn.get(conn)
         if link is None:
             return
@@ -253,7 +215,7 @@ class Peers:
             self.disconnected(conn)
 
     def disconnected(self, conn: int) -> None:
-        """A link is lost: every call on it ends without an answer."""
+        """A connection is lost: every call over it ends without an answer."""
         link = self._by_conn.pop(conn, None)
         if link is None:
             return

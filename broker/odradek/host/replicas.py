@@ -1,86 +1,55 @@
-"""What a newly published image means for a broker: leaderships to take up and to give up, configs to adopt."""
+"""The effects of a new image on a broker: partitions to lead or to give up, configs to adopt."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from odradek.config.table import Config, TopicConfig
 from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.core.machine import Fact, Refused
-from odradek.host.coordinators import HasCoordinators
-from odradek.host.outbox import HasOutbox
-from odradek.host.replication import HasReplication
-from odradek.host.seams import (
-    HasClock,
-    HasConfig,
-    HasFacts,
-    HasIdentity,
-    HasKernel,
-    HasLedShares,
-    HasMetadata,
-    HasPartitions,
-    HasPurgatory,
-    HasStore,
-    HasTurns,
-)
+from odradek.host.replication import Replication
 from odradek.log.partition import Partition
 from odradek.log.replica import Replica
 from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.core.turns import Turns
-    from odradek.group.shard import GroupShard
-    from odradek.host.shard import Folds
-    from odradek.share.shard import ShareShard
+    from odradek.host.coordinators import Coordinators
+    from odradek.host.exchange import Serving
+    from odradek.host.peers import Peers
+    from odradek.host.shard import Coordinator
 
 __all__ = ["READABLE", "Replicas"]
 
 LED_AT_ONCE = 100
-"""How many partitions a broker begins to lead, or gives up, before others may go on; one takes some 20 µs."""
+"""Number of partitions that a broker begins to lead, or gives up, between two turns; one takes some 20 µs."""
 ADOPTED_AT_ONCE = 1_000
-"""How many partitions have other settings before others may go on; one takes some 4 µs."""
+"""Number of partitions that adopt settings between two turns; one takes some 4 µs."""
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
 
 
-class Node(
-    HasClock,
-    HasConfig,
-    HasCoordinators,
-    HasFacts,
-    HasIdentity,
-    HasKernel,
-    HasLedShares,
-    HasMetadata,
-    HasOutbox,
-    HasPartitions,
-    HasPurgatory,
-    HasReplication,
-    HasStore,
-    HasTurns,
-    Protocol,
-):
-    """What the hosting of replicas touches of a broker."""
-
-
 class Replicas:
-    """The replicas of one broker: found, led, given up, appended to."""
+    """The replicas of a broker: found, led, given up, appended to."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Serving, peers: Peers, coordinators: Coordinators) -> None:
         self._node = node
+        self._default: tuple[Config, TopicConfig] | None = None
+        """The settings of topics without configs of their own, and the configuration behind them."""
+        self._coordinators = coordinators
+        self.replication = Replication(node, peers, self.appended)
+        self.given_up: Callable[[Partition], None] = _nothing
+        """Called with each partition that is no longer led here."""
         self._to_lead: dict[tuple[str, int], None] = {}
-        """New partitions that are led from the next turns on, or as soon as somebody asks for them."""
+        """New partitions to lead in later turns, or at their first use."""
         self.to_adopt: dict[tuple[str, int], None] = {}
-        """Partitions whose settings have changed: they hold from the next turns on, or as soon as somebody asks."""
-
-    # ------------------------------------------------------------------ found
+        """Partitions with changed settings, which apply in later turns or at their next use."""
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """A partition that this node leads, or believes to lead still."""
+        """A partition that this node leads, or believes to lead."""
         key = (topic, index)
         if self._to_lead and key in self._to_lead:
             self._lead_late(key, {})
@@ -89,19 +58,19 @@ class Replicas:
         return self._node.partitions.get(key)
 
     def led(self, topic: str, index: int) -> Partition | Refused:
-        """A partition this node leads, and not one that it believes to lead still."""
+        """A partition that this node leads according to its newest image."""
         node = self._node
         partition = self.find(topic, index)
         if partition is not None and partition.is_leader:
             return partition
-        if node.image.partition(topic, index) is None:
+        if node.metadata.image.partition(topic, index) is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def led_in(self, topic: str, index: int, leader_epoch: int) -> Partition | Refused:
-        """A partition this node leads, for who believes that this is its leader epoch (KIP-320); -1 believes nothing.
+        """A partition that this node leads, if the client's leader epoch is this one (KIP-320); -1: any.
 
-        A replica that does not lead judges the epoch first, too.
+        A replica that does not lead checks the epoch first, too.
         """
         partition = self.led(topic, index)
         judge = self.held(topic, index) if isinstance(partition, Refused) else partition
@@ -110,31 +79,31 @@ class Replicas:
         return partition
 
     def held(self, topic: str, index: int) -> Replica | Refused:
-        """A partition of which this node has a replica, whoever leads it."""
+        """A partition with a replica on this node, whichever broker leads it."""
         node = self._node
-        registered = node.image.partition(topic, index)
+        registered = node.metadata.image.partition(topic, index)
         if registered is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if node.node_id not in registered.replicas:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log = node.store.find(node.image.topics[topic].id, index)
+        log = node.store.find(node.metadata.image.topics[topic].id, index)
         return Replica(log, registered.leader_epoch, node.node_id)
 
-    def appended(self, partition: Partition, shard: Folds | None = None) -> None:
-        """Something was appended: wake who waits for it, fold where a machine does what is committed."""
+    def appended(self, partition: Partition, coordinator: Coordinator | None = None) -> None:
+        """Records were appended: wake waiting readers, and fold committed records of a coordinator."""
         node = self._node
         log = partition.log
         if log.mark is not None:
-            node.replication.appended(partition)
+            self.replication.appended(partition)
         if log.awaited_by:
             node.outbox.advance(frozenset(log.awaited_by), partition.topic, partition.index)
             log.awaited_by.clear()
         if node.purgatory.waits:
             node.purgatory.wake((READABLE, partition.key))
-        if shard is None and partition.topic in INTERNAL_TOPICS:
-            shard = node.coordinators.at(partition.topic, partition.index)
-        if shard is not None:
-            shard.advance()
+        if coordinator is None and partition.topic in INTERNAL_TOPICS:
+            coordinator = self._coordinators.at(partition.topic, partition.index)
+        if coordinator is not None:
+            coordinator.advance()
         if partition.facts:
             facts, partition.facts = partition.facts, []
             node.facts.emit(facts)
@@ -144,13 +113,11 @@ class Replicas:
             node.facts.emit(facts)
 
     def leader_advanced(self, topic: str, index: int) -> None:
-        """The leader of a partition of which this broker has a replica has more that may be read."""
+        """The leader of a partition with a replica here has more records that may be read."""
         self._node.purgatory.wake((READABLE, (topic, index)))
 
-    # ------------------------------------------------------------------ a new image
-
     def adopt(self, before: MetadataImage, after: MetadataImage) -> None:
-        """Bring the node from one image to the next."""
+        """Move the node from one image to the next."""
         if before.features is not after.features:
             self._tell_features(before, after)
         if before.topics is not after.topics:
@@ -159,19 +126,23 @@ class Replicas:
                 if kept is None or kept.id != topic.id:
                     self._drop_topic(topic)
             for name, topic in after.topics.items():
-                if before.topics.get(name) is not topic:
+                known = before.topics.get(name)
+                if known is None and before.topics:
+                    self._begin_topic(topic, after)
+                elif known is not topic:
                     self._adopt_topic(topic, after)
-        if before.configs is not after.configs or before.brokers is not after.brokers:
+        # A broker that has just started leads nothing yet but what it has begun with the settings of now.
+        if before.topics and (before.configs is not after.configs or before.brokers is not after.brokers):
             self._adopt_settings(before, after)
 
     def lost(self, partition: Partition) -> Refused | None:
-        """Why a partition that was looked up before a wait is not the one to write to after it; None if it still is.
+        """Why a partition from before a wait can no longer be written to; None if it can.
 
-        Deleted topics and moved leaders are told apart as by Kafka, which looks the partition up again as well.
+        Deleted topics and moved leaders get different errors, as in Kafka, which looks the partition up again too.
         """
         if partition.is_leader and self._node.partitions.get(partition.key) is partition:
             return None
-        topic = self._node.image.topic(partition.topic)
+        topic = self._node.metadata.image.topic(partition.topic)
         if topic is None or partition.index not in topic.partitions:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         # Another topic may have got the name meanwhile.
@@ -187,10 +158,9 @@ class Replicas:
         else:
             self._node.kernel.spawn(self._give_up(removed))
         # What groups have committed for the topic goes with it.
-        for shard in self._node.coordinators.of_groups():
-            self._node.kernel.spawn(_forget_offsets(self._node.turns, shard, topic))
-        for share_shard in self._node.coordinators.of_shares():
-            self._node.kernel.spawn(_forget_shares(share_shard, topic))
+        for coordinator in self._coordinators.all():
+            if coordinator.partition.is_leader:
+                self._node.kernel.spawn(coordinator.topic_deleted(topic))
 
     def _adopt_topic(self, topic: TopicImage, image: MetadataImage) -> None:
         node = self._node
@@ -202,22 +172,35 @@ class Replicas:
             if registered.leader != node.node_id:
                 self._resign(topic.name, index)
             elif held is None and begun >= LED_AT_ONCE and topic.name not in INTERNAL_TOPICS:
-                self._lead_later(key)
+                self._lead_later((key,))
             elif held is None or held.leader_epoch != registered.leader_epoch:
                 if held is not None:
                     self._resign(topic.name, index)
                 begun += 1
-                config = config or _topic_config(image, topic.name, node.config)
+                config = config or self._topic_config(image, topic.name)
                 self._to_lead.pop(key, None)
                 self._lead(topic, registered, config)
             else:
-                node.replication.adopt(held, registered)
+                self.replication.adopt(held, registered)
 
-    def _lead_later(self, key: tuple[str, int]) -> None:
-        """Lead a partition from one of the next turns on: very many take long."""
+    def _begin_topic(self, topic: TopicImage, image: MetadataImage) -> None:
+        """Lead the partitions of a topic that did not exist: nothing of it is here, and there may be 100,000."""
+        node_id, name = self._node.node_id, topic.name
+        led = [each for each in topic.partitions.values() if each.leader == node_id]
+        at_once = len(led) if name in INTERNAL_TOPICS else LED_AT_ONCE
+        if not led:
+            return
+        config = self._topic_config(image, name)
+        for registered in led[:at_once]:
+            self._lead(topic, registered, config)
+        if later := led[at_once:]:
+            self._lead_later([(name, each.index) for each in later])
+
+    def _lead_later(self, keys: Iterable[tuple[str, int]]) -> None:
+        """Lead partitions in a later turn, because very many take long."""
         if not self._to_lead:
             self._node.kernel.spawn(self._go_on(self._to_lead, LED_AT_ONCE, self._lead_late))
-        self._to_lead[key] = None
+        self._to_lead.update(dict.fromkeys(keys))
 
     async def _go_on(
         self,
@@ -225,7 +208,7 @@ class Replicas:
         at_most: int,
         go_on: Callable[[tuple[str, int], dict[str, TopicConfig]], None],
     ) -> None:
-        """From the next turn on do what is pending, so many partitions in a turn; each is taken out as it is done."""
+        """In later turns, process pending keys, this number in a turn."""
         turns = self._node.turns
         while True:
             await turns.next()
@@ -241,18 +224,27 @@ class Replicas:
         node = self._node
         del self._to_lead[key]
         name, index = key
-        topic = node.image.topic(name)
+        topic = node.metadata.image.topic(name)
         registered = None if topic is None else topic.partitions.get(index)
         if topic is None or registered is None or registered.leader != node.node_id or key in node.partitions:
             return
         self._lead(topic, registered, self._config_of(name, configs))
 
     def _config_of(self, topic: str, configs: dict[str, TopicConfig]) -> TopicConfig:
-        """The config of now, found once for all partitions of a topic that are looked at together."""
+        """The topic's settings, looked up once for all its partitions."""
         config = configs.get(topic)
         if config is None:
-            config = configs[topic] = _topic_config(self._node.image, topic, self._node.config)
+            config = configs[topic] = self._topic_config(self._node.metadata.image, topic)
         return config
+
+    def _topic_config(self, image: MetadataImage, topic: str) -> TopicConfig:
+        """The settings of a topic; topics without configs of their own share one result."""
+        own, config = image.config(ResourceType.TOPIC, topic), self._node.settings.config
+        if own:
+            return TopicConfig.resolve(own, config)
+        if self._default is None or self._default[0] is not config:
+            self._default = config, TopicConfig.resolve({}, config)
+        return self._default[1]
 
     def _lead(self, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
         node = self._node
@@ -270,7 +262,7 @@ class Replicas:
             log=log,
             leader_epoch=registered.leader_epoch,
             config=config,
-            now=node.now,
+            now=node.clock.now,
             producer_rules=node.release.producers,
             leader=node.node_id,
         )
@@ -278,7 +270,7 @@ class Replicas:
             partition.facts = []
         key = (topic.name, registered.index)
         node.partitions[key] = partition
-        node.replication.adopt(partition, registered)
+        self.replication.adopt(partition, registered)
         if node.facts.told:
             topic_id = urlsafe_b64encode(topic.id).decode().rstrip("=")
             self._tell(
@@ -294,7 +286,7 @@ class Replicas:
             self._tell("log_truncated", topic.name, registered.index, end_offset=end, lost_offsets=lost)
         if topic.name in INTERNAL_TOPICS and log.end_offset > 0:
             # What the log says may be owed; an empty one owes nothing, and its machine is made when it is first asked.
-            node.coordinators.begin(partition)
+            self._coordinators.begin(partition)
         node.purgatory.wake((READABLE, key))
 
     def _resign(self, topic: str, index: int) -> None:
@@ -302,12 +294,12 @@ class Replicas:
         self._given_up(key, self._remove(key))
 
     def _remove(self, key: tuple[str, int]) -> Partition | None:
-        """From now on the partition is not led here."""
+        """Stop leading a partition."""
         self._to_lead.pop(key, None)
         return self._node.partitions.pop(key, None)
 
     async def _give_up(self, removed: list[tuple[tuple[str, int], Partition | None]]) -> None:
-        """Tell whoever waits for very many partitions that they are not led here any more."""
+        """Tell the observers, a few at a time, that these partitions are no longer led here."""
         for count, (key, partition) in enumerate(removed, 1):
             self._given_up(key, partition)
             if not count % LED_AT_ONCE:
@@ -317,16 +309,15 @@ class Replicas:
         node = self._node
         topic, index = key
         if partition is None:
-            # Another leader, or none: who reads from a replica that does not lead looks again.
+            # Another leader, or none: readers of a replica that does not lead look again.
             if node.purgatory.waits:
                 self.leader_advanced(topic, index)
             return
         if node.facts.told:
             self._tell("leadership_given_up", topic, index, leader_epoch=partition.leader_epoch)
-        node.coordinators.end(topic, index)
-        node.replication.resign(partition)
-        if node.has_shares:
-            node.shares.resign(partition)
+        self._coordinators.end(topic, index)
+        self.replication.resign(partition)
+        self.given_up(partition)
         node.purgatory.wake((READABLE, key))
 
     def _tell(self, kind: str, topic: str, index: int, **fields: object) -> None:
@@ -341,7 +332,7 @@ class Replicas:
                 )
 
     def _adopt_settings(self, before: MetadataImage, after: MetadataImage) -> None:
-        """Some topic, or some broker, is not as it was: only the partitions that this may concern are looked at."""
+        """Adopt changes of topics and of brokers in the partitions that they may concern."""
         partitions = self._node.partitions
         changed = _changed_configs(before, after)
         if before.brokers is not after.brokers or any(kind == ResourceType.BROKER for kind, _ in changed):
@@ -361,7 +352,7 @@ class Replicas:
             self._adopt_late(key, configs)
 
     def _adopt_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
-        """Hold a partition to the settings of now."""
+        """Apply the current settings to a partition."""
         self.to_adopt.pop(key, None)
         node = self._node
         partition = node.partitions.get(key)
@@ -371,13 +362,13 @@ class Replicas:
         config = self._config_of(name, configs)
         if config != partition.config:
             partition.configure(config)
-        registered = node.image.partition(name, index)
+        registered = node.metadata.image.partition(name, index)
         if registered is not None and registered.leader_epoch == partition.leader_epoch:
-            node.replication.adopt(partition, registered)
+            self.replication.adopt(partition, registered)
 
 
 def _changed_configs(before: MetadataImage, after: MetadataImage) -> list[tuple[int, str]]:
-    """The resources whose own configs are not what they were."""
+    """The resources whose own configs have changed."""
     old, new = before.configs, after.configs
     if old is new:
         return []
@@ -386,14 +377,5 @@ def _changed_configs(before: MetadataImage, after: MetadataImage) -> list[tuple[
     ]
 
 
-async def _forget_offsets(turns: Turns, shard: GroupShard, topic: TopicImage) -> None:
-    while await shard.carry_out(shard.machine.topics_deleted([(topic.name, topic.id)])) is True:
-        await turns.breathe_behind()
-
-
-async def _forget_shares(shard: ShareShard, topic: TopicImage) -> None:
-    await shard.carry_out(shard.machine.topics_deleted([topic.id]))
-
-
-def _topic_config(image: MetadataImage, topic: str, config: Config) -> TopicConfig:
-    return TopicConfig.resolve(image.config(ResourceType.TOPIC, topic), config)
+def _nothing(partition: Partition) -> None:
+    pass

@@ -1,4 +1,4 @@
-"""The facts `request` and `response` (docs/events.md): told with every request, so their fields are made when read."""
+"""The facts `request` and `response` (docs/events.md): frequent, so their fields are made when read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ NS_PER_MS = 1_000_000
 
 
 class RequestFact(Fact, frozen=True, gc=False):
-    """A request was read."""
-
     api: Api
     correlation_id: int
     client_id: str | None
@@ -24,7 +22,7 @@ class RequestFact(Fact, frozen=True, gc=False):
     """By the broker's clock."""
     kept: Kept
     start: int
-    """Where the request begins in the bytes that are kept, or `PACKED`."""
+    """Where the request begins in the stored bytes, or `PACKED`."""
 
     @property
     def fields(self) -> dict[str, object]:
@@ -50,7 +48,7 @@ class ResponseFact(Fact, frozen=True, gc=False):
 
     request: RequestFact
     error: int
-    """The first code in the response that is not that of NONE."""
+    """The first code in the response other than NONE."""
     duration_ms: int
     kept: Kept
     start: int

@@ -1,76 +1,71 @@
-"""From an API key and version to the code that serves it.
+"""From an API key and version to the function that serves it.
 
-`SERVED` is the whole list of what a broker can answer; the answer to ApiVersions is derived from it, and from the
-release that the broker is served as.
-The family of an API, and the codecs of its messages, are imported and made when its first request arrives.
+`SERVED` lists all APIs of a broker; the answer to ApiVersions follows from it and from the broker's release.
+The family of an API and the codecs of its messages are imported and made at its first request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Generator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from odradek.host.bodies import Api
-from odradek.host.call import Around, Call, CloseConnection, Serve
-from odradek.host.endpoint import Everybody, endpoints_of
+from odradek.host.call import Call, CloseConnection, Serve
+from odradek.host.endpoint import Everybody, Guard, endpoints_of
+from odradek.host.overlay import overlays_of
 from odradek.host.served import SERVED, Served
-from odradek.releases import WIDEST, Release
+from odradek.releases.release import Release
+from odradek.releases.table import WIDEST
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
 from odradek.wire.error_fields import replace_errors
 from odradek.wire.errors import ErrorCode
 from odradek.wire.long import long_reader, long_writer
 from odradek.wire.primitives import Splices
-from odradek.wire.registry import ApiKey
+from odradek.wire.registry import APIS, ApiKey, Reader, Writer
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
+    from odradek.host.host import Host
 
-__all__ = ["Around", "Call", "CloseConnection", "Handler", "HasRouter", "Router", "SERVED", "Serve"]
-
-
-class HasRouter(Protocol):
-    """What is served, and in which versions."""
-
-    @property
-    def router(self) -> Router: ...
+__all__ = ["Call", "CloseConnection", "Handler", "Router", "SERVED", "Serve"]
 
 
 SHARED_ENTRIES_MAX = 20_000
 ENTRIES_MAX = 10_000
-"""How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
+"""Number of entries, in all its arrays, of a request above 32 KiB. Kafka allows a million in each array."""
 
 
 class Handler(Struct):
-    """All that serving one version of one API needs."""
+    """Everything needed to serve one version of one API."""
 
     api_key: ApiKey
     version: int
-    read: Callable[[memoryview, int], tuple[Any, int]]
-    write: Callable[[Any, bytearray, list[tuple[int, memoryview]]], None]
+    read: Reader[Struct]
+    write: Writer[Struct]
     flexible_request: bool
     response_start: int
-    """Where a response begins: behind its length and correlation id, and no tagged fields where it is flexible."""
+    """Where a response begins: after its length and correlation id, and the empty tagged fields of a flexible one."""
     serve: Serve
     entries_max: int
     api: Api
 
-    def read_long(self, frame: memoryview, position: int) -> Generator[int, None, tuple[Any, int]]:
-        """Read a long request, and give way."""
+    def read_long(self, frame: memoryview, position: int) -> Generator[int, None, tuple[Struct, int]]:
+        """Decode a long request in parts."""
         return long_reader(self.api.request_type, self.version)(frame, position)
 
-    def write_long(self, response: Any, out: bytearray, splices: Splices) -> Generator[int, None, None]:
-        """Write a long response, and give way."""
+    def write_long(self, response: Struct, out: bytearray, splices: Splices) -> Generator[int, None, None]:
+        """Encode a long response in parts."""
         return long_writer(self.api.response_type, self.version)(response, out, splices)
 
 
 class Router:
-    """The APIs of one node, by key and version: those that its release has, in the versions that it has.
+    """The APIs of one node, by key and version, within its release.
 
-    `family` makes a family by its name in `SERVED`. Without one nothing can be served, but looked up.
+    Without a node it can look up, but not serve.
     """
 
     def __init__(
@@ -79,22 +74,17 @@ class Router:
         *,
         unstable_versions: bool = False,
         tells_all: bool = False,
-        node: Any = None,
-        authority: Authority | None = None,
-        family: Callable[[str], object] | None = None,
+        node: Host | None = None,
         apis: Sequence[Served] = SERVED,
     ) -> None:
         self._node = node
-        self._authority = authority
-        self._make_family = family
-        self._families: dict[str, object] = {}
         self._codecs = release.codecs or PLAIN
-        self._around = release.around
+        self._overlays = overlays_of(release)
         self._told: list[tuple[ApiKey, int, int]] = []
         self._versions: dict[int, range] = {}
         self._handlers: dict[tuple[int, int], Handler | None] = {}
         self.known: dict[tuple[int, int], Handler] = {}
-        """The handlers for clients that were found before, by API key and version."""
+        """The handlers that clients have used, by API key and version."""
         self._by_key = {served.api_key: served for served in apis}
         self._for_brokers = frozenset(served.api_key for served in apis if not served.is_for_clients)
         for served in apis:
@@ -104,6 +94,8 @@ class Router:
                 continue
             if served.is_unstable and not unstable_versions:
                 high -= 1
+            if release.apis is None and served.is_draft:
+                continue
             if release.apis is not None:
                 offered = release.apis.get(api_key.name)
                 if offered is None:
@@ -118,21 +110,33 @@ class Router:
         if release.lowest_produce:
             self._versions[ApiKey.PRODUCE] = range(release.lowest_produce, self._versions[ApiKey.PRODUCE].stop)
 
+    def is_overlaid(self, api_key: ApiKey) -> bool:
+        """Whether a dialect has a step around this API."""
+        return api_key in self._overlays.steps
+
     def ranges(self) -> list[tuple[ApiKey, int, int]]:
-        """What ApiVersions lists: key, lowest and highest version."""
+        """The list for ApiVersions: key, lowest and highest version."""
         return self._told
 
     def serves(self, api_key: ApiKey, versions: range | None) -> bool:
-        """Whether an API is served in one of these versions, or, with None, in any."""
+        """Whether an API is served in one of these versions; None: in any."""
         served = self._versions.get(api_key)
         return served is not None and (versions is None or any(version in served for version in versions))
 
     def newest(self, api_key: ApiKey) -> int:
-        """The highest version that is served: what brokers of this release speak to one another."""
+        """The highest version that is served, which brokers of this release use among themselves."""
         return self._versions[api_key][-1]
 
+    @cached_property
+    def own(self) -> frozenset[ApiKey]:
+        """APIs that the broker can call itself without a message: newest version, no dialect."""
+        if not self._codecs.is_plain:
+            return frozenset()
+        newest = (ApiKey(key) for key, served in self._versions.items() if served[-1] == APIS[ApiKey(key)].highest)
+        return frozenset(api_key for api_key in newest if not self.is_overlaid(api_key))
+
     def handler(self, api_key: int, version: int, *, broker: bool) -> Handler | None:
-        """The handler of a request, or None where there is none."""
+        """The handler of a request, or None."""
         try:
             handler = self._handlers[api_key, version]
         except KeyError:
@@ -148,7 +152,7 @@ class Router:
             return None
         served = self._by_key[ApiKey(api_key)]
         key, codecs = served.api_key, self._codecs
-        serve = _not_made if self._make_family is None else self._serve(served, version)
+        serve = _not_made if self._node is None else self._serve(self._node, served, version)
         return Handler(
             api_key=key,
             version=version,
@@ -161,37 +165,35 @@ class Router:
             api=Api(key, version, codecs.request_type(key), codecs.response_type(key)),
         )
 
-    def _serve(self, served: Served, version: int) -> Serve:
-        """The method of the endpoint; around it the step of the dialect, the older errors, and the permissions."""
-        family = self._families.get(served.family)
-        if family is None:
-            assert self._make_family is not None
-            family = self._families[served.family] = self._make_family(served.family)
+    def _serve(self, node: Host, served: Served, version: int) -> Serve:
+        """The method of the endpoint, with the dialect's step, older errors, and permissions around it."""
+        family = node.family(served.family)
         endpoint = endpoints_of(type(family))[served.api_key]
         serve: Serve = partial(endpoint.method, family)
         older = {since.error: since.before for since in endpoint.errors if version < since.version}
         if older:
             serve = partial(_in_older_words, serve, older)
-        serve = self._with_around(served.api_key, serve)
-        if self._authority is None or isinstance(endpoint.needs, Everybody):
+        for overlay in self._overlays.steps.get(served.api_key, ()):
+            if version >= overlay.since:
+                serve = overlay.over(node, serve)
+        if node.authority is None or isinstance(endpoint.needs, Everybody):
             return serve
-        return partial(_guarded, self._authority, endpoint.needs.guard, serve)
-
-    def _with_around(self, api_key: ApiKey, serve: Serve) -> Serve:
-        around = self._around.get(api_key)
-        return serve if around is None else lambda call: around(self._node, call, serve)
+        return partial(_guarded, node.authority, endpoint.needs.guard, serve)
 
 
-async def _in_older_words(serve: Serve, older: Mapping[ErrorCode, ErrorCode], call: Call) -> object:
+async def _in_older_words(serve: Serve, older: Mapping[ErrorCode, ErrorCode], call: Call) -> Struct | None:
     response = await serve(call)
-    replace_errors(response, older)
+    if response is not None:
+        replace_errors(response, older)
     return response
 
 
-async def _guarded(authority: Authority, guard: Callable[..., Any], serve: Serve, call: Call) -> object:
-    """Clients are asked for their permissions, brokers are not."""
+async def _guarded(
+    authority: Authority, guard: Guard[Struct, Struct | None], serve: Serve, call: Call
+) -> Struct | None:
+    """Permissions are checked for clients, not for brokers."""
     return await (serve(call) if call.is_broker else guard(authority, call, serve))
 
 
-async def _not_made(call: Call) -> object:
+async def _not_made(call: Call) -> Struct | None:
     raise AssertionError("this router only looks up")

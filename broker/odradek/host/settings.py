@@ -1,12 +1,14 @@
-"""The configuration of a broker, as it is now and as it was at start."""
+"""The configuration of a broker, now and at its start."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.metadata.image import MetadataImage, ResourceType
+
 if TYPE_CHECKING:
     from odradek.config.table import Config
-    from odradek.releases import Release
+    from odradek.releases.release import Release
 
 __all__ = ["Settings"]
 
@@ -18,15 +20,23 @@ class Settings:
 
     def __init__(self, config: Config) -> None:
         self.at_start = config
-        """The configuration that the broker was started with."""
+        """The configuration at the start of the broker."""
         self.release: Release = config.release
-        """The release of Kafka, or the dialect, that the broker is served as."""
+        """The release of Kafka, or the dialect, of the broker."""
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:
-        """Hold this configuration from now on."""
         self.config = config
-        """The configuration as it is now."""
         self.verifies_records = config.verifies_records
-        """What every transactional write asks for; it follows from the configuration."""
+        """Read by every transactional write; follows from the configuration."""
         self.verifies_offsets = config.verifies_offsets
+
+    def follow(self, image: MetadataImage, node_id: int) -> bool:
+        """Adopt the configs of this broker, or of all, in an image; whether anything has changed."""
+        cluster = image.config(ResourceType.BROKER, "")
+        broker = image.config(ResourceType.BROKER, str(node_id))
+        config = self.at_start.dynamic(cluster=cluster, broker=broker) if cluster or broker else self.at_start
+        if config.layers == self.config.layers:
+            return False
+        self.adopt(config)
+        return True

@@ -1,8 +1,9 @@
-"""A partition with the machine that folds it: the one way in which a coordinator's decision reaches its log.
+"""A partition with the machine that folds it: the only way of a coordinator's decision to its log.
 
-`carry_out` takes what the machine has decided: it appends, folds what is committed, and answers.
-After each change the pump starts one flow for each work that has come to be owed and that is not already under way:
-a repeated request can therefore never leave two loops working on the same thing.
+`carry_out` takes a decision of the machine: it appends, folds committed records, and answers. After each change the
+pump
+starts one flow for each work that is owed and not under way: so a repeated request never makes two flows do the same
+work.
 """
 
 from __future__ import annotations
@@ -11,62 +12,130 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
-from msgspec import Struct
-
-from odradek.core.machine import Answered, Awaited, Decision, Machine, Parked, Proposed, Refused
-from odradek.host.replication import Replication
+from odradek.core.internal_topics import partition_for
+from odradek.core.machine import Answered, Awaited, Decision, LogRecord, Machine, Parked, Proposed, Refused
+from odradek.records.batch import NO_SEQUENCE
 from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.flow import Kernel, Purgatory
-    from odradek.core.timers import Pumps
-    from odradek.core.turns import Turns
-    from odradek.host.counters import Counters
-    from odradek.host.facts import Facts
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
+    from odradek.host.replication import Replication
     from odradek.log.partition import Guard, Partition
+    from odradek.metadata.image import TopicImage
 
-__all__ = ["Folds", "Shard", "ShardParts", "Work"]
+__all__ = ["Coordinator", "CoordinatorsOf", "Shard", "Work"]
 
 
 STARTED_AT_ONCE = 20
-"""How many works are started before others may go on; what expires often does so with many others, and is written."""
+"""Number of works that start between two turns; expirations often come in great numbers, and each is written."""
 ANSWERED = "answered"
 """First part of the purgatory key of requests that wait for their coordinator's machine."""
 NESTED_MAX = 3
-"""How deep a work may start others that have come due by what it has done."""
+"""How deep works may start others within one call."""
 
 
-class Folds(Protocol):
-    """A shard, for whoever appends to its partition."""
+class Coordinator(ABC):
+    """A machine over a partition that this broker leads."""
 
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.loading = True
+        self.resigned = False
+
+    @abstractmethod
+    def load(self) -> None:
+        """Replay the log, then start the works that the state owes."""
+
+    @abstractmethod
     def advance(self) -> None:
-        """Fold what has been committed since."""
+        """Fold newly committed records, and act on the result."""
+
+    @abstractmethod
+    def resign(self) -> None:
+        """Leadership is lost: parked requests are sent to the next coordinator."""
+
+    async def topic_deleted(self, topic: TopicImage) -> None:  # noqa: B027 - most kinds keep nothing of topics
+        """Remove everything about a deleted topic."""
 
 
-class ShardParts(Struct, frozen=True):
-    """The parts of a broker that a coordinator of any kind touches."""
+_LOADING = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+_NOT_HERE = Refused(ErrorCode.NOT_COORDINATOR)
+C_co = TypeVar("C_co", bound=Coordinator, covariant=True)
 
-    clock: Clock
-    settings: Settings
-    kernel: Kernel
-    pumps: Pumps
-    purgatory: Purgatory
-    turns: Turns
-    facts: Facts
-    counters: Counters
-    replication: Replication
-    appended: Callable[[Partition, Folds | None], None]
-    """Says that something was appended: whoever waits for it is woken, and the shard over the partition folds it."""
+
+class CoordinatorsOf(Generic[C_co]):
+    """The coordinators of one kind, by the key of a group or transactional id."""
+
+    def __init__(
+        self,
+        topic: str,
+        node: Host,
+        make: Callable[[Partition], C_co],
+        load: Callable[[Coordinator], None],
+        nameless: Refused | None = None,
+    ) -> None:
+        """`nameless`: the refusal of an empty key, before the look-up; None if it is a key like others."""
+        self._topic = topic
+        self._nameless = nameless
+        self._metadata = node.metadata
+        self._partitions = node.partitions
+        self._make = make
+        self._load = load
+        self._made: dict[int, C_co] = {}
+
+    def of(self, key: str) -> C_co | Refused:
+        """The coordinator of a key, if it is here and loaded.
+
+        Only FindCoordinator answers that the topic is missing, and has it created. A deposed leader without the new
+        metadata must
+        refuse, because its state may be old.
+        """
+        if not key and self._nameless is not None:
+            return self._nameless
+        topic = self._metadata.image.topics.get(self._topic)
+        if topic is None:
+            return _NOT_HERE
+        index = partition_for(key, len(topic.partitions))
+        partition = self._partitions.get((self._topic, index))
+        if partition is None or not partition.is_leader:
+            return _NOT_HERE
+        coordinator = self._made.get(index) or self.begin(partition)
+        return _LOADING if coordinator.loading else coordinator
+
+    def led(self) -> list[C_co]:
+        """Every coordinator whose partition this broker still leads."""
+        return [each for each in self._made.values() if each.partition.is_leader]
+
+    def all(self) -> list[C_co]:
+        """Every coordinator of this kind."""
+        return list(self._made.values())
+
+    def at(self, index: int) -> C_co | None:
+        """The coordinator over this partition, if there is one."""
+        return self._made.get(index)
+
+    def begin(self, partition: Partition) -> C_co:
+        """Make the coordinator over a partition, and have it replay its log."""
+        made = self._made[partition.index] = self._make(partition)
+        self._load(made)
+        return made
+
+    def end(self, index: int) -> None:
+        """Leadership of this partition is lost."""
+        coordinator = self._made.pop(index, None)
+        if coordinator is not None:
+            coordinator.resign()
 
 
 T = TypeVar("T")
 
 
 class Work(Protocol):
-    """Something that a machine owes; no two works with one key are under way at once."""
+    """A work that a machine owes; of works with one key only one is under way at a time.
+
+    A Protocol: the works of each machine are values in the room of their subject.
+    """
 
     @property
     def key(self) -> Hashable: ...
@@ -75,42 +144,50 @@ class Work(Protocol):
 W = TypeVar("W", bound=Work)
 
 
-class Shard(ABC, Generic[W]):
-    """A machine over a partition that this node leads; each kind of machine has a subclass that does its works."""
+class Shard(Coordinator, Generic[W]):
+    """A machine over a partition that this node leads; a subclass for each kind does its works."""
 
-    def __init__(self, parts: ShardParts, partition: Partition, folding: Machine[W], *, mark: int = 0) -> None:
-        self.parts = parts
-        self._clock = parts.clock
-        self._settings = parts.settings
-        self._kernel = parts.kernel
-        self._pumps = parts.pumps
-        self._purgatory = parts.purgatory
-        self._turns = parts.turns
-        self._facts = parts.facts
-        self._counters = parts.counters
-        self._replication = parts.replication
-        self._appended = parts.appended
-        self.partition = partition
-        self.loading = True
-        self.resigned = False
+    def __init__(
+        self,
+        node: Host,
+        replication: Replication,
+        appended: Callable[[Partition, Coordinator | None], None],
+        partition: Partition,
+        folding: Machine[W],
+        *,
+        mark: int = 0,
+    ) -> None:
+        super().__init__(partition)
+        self._clock = node.clock
+        self._settings = node.settings
+        self._kernel = node.kernel
+        self._pumps = node.pumps
+        self._purgatory = node.purgatory
+        self._turns = node.turns
+        self._facts = node.facts
+        self._counters = node.counters
+        self._replication = replication
+        self._appended = appended
         self.compression = Compression.NONE
-        """Of the batches that it writes."""
+        """The compression of batches that it writes."""
+        self.base_sequence = NO_SEQUENCE
+        """The sequence of batches that it writes, with a producer id and without one."""
         self._folding = folding
-        """The machine, whatever its kind: it is asked what it owes, and given what is committed."""
+        """The machine, whatever its kind: it lists works, and folds committed batches."""
         self._mark = mark
-        """Where the machine goes on to fold."""
+        """The next offset to fold."""
         self._replaying = False
-        self._parked: set[Hashable] = set()
-        """The tokens of the flows that wait in the purgatory for the machine to answer."""
+        self._parked: dict[Hashable, None] = {}
+        """Tokens of flows that wait for the machine's answer, oldest first."""
         self._working: set[Hashable] = set()
         self._nested = 0
 
     @abstractmethod
     async def perform(self, work: W) -> None:
-        """Do one work that the machine owes."""
+        """Do one work of the machine."""
 
     async def carry_out(self, decision: Decision[T], *, guard: Guard | None = None) -> T | Refused:
-        """What a decision leads to: the reply, or `Refused`. A guard is the proof of a verified transaction."""
+        """Carry out a decision: the reply, or `Refused`. A guard is the proof of a verified transaction."""
         match decision:
             case Proposed():
                 if self.partition.log.mark is not None:
@@ -129,7 +206,7 @@ class Shard(ABC, Generic[W]):
                 return decision
 
     def propose(self, proposed: Proposed[T], *, guard: Guard | None = None) -> T | Refused:
-        """Append the records and fold them: all replicas acknowledge at once, so that they are committed."""
+        """Append the records and fold them: all replicas acknowledge at once, so they are committed."""
         appended = self.partition.append_coordinator(
             proposed.records,
             now=self._clock.now,
@@ -137,6 +214,7 @@ class Shard(ABC, Generic[W]):
             guard=guard,
             verification_enabled=proposed.transactional is not None and self._settings.verifies_offsets,
             compression=self.compression,
+            base_sequence=self.base_sequence,
         )
         if isinstance(appended, Refused):
             self.settle()
@@ -147,8 +225,16 @@ class Shard(ABC, Generic[W]):
         self._appended(self.partition, self)
         return proposed.reply
 
+    def write(self, records: Sequence[LogRecord]) -> Refused | None:
+        """Append records without a decision of the machine, and fold them when they are committed."""
+        appended = self.partition.append_coordinator(records, now=self._clock.now, base_sequence=self.base_sequence)
+        if isinstance(appended, Refused):
+            return appended
+        self._appended(self.partition, self)
+        return None
+
     async def _propose_and_wait(self, proposed: Proposed[T], guard: Guard | None) -> T | Refused:
-        """Append the records, and give the reply when the replicas in sync have them: by then they are folded."""
+        """Append the records, and reply when the replicas in sync have them: they are folded then."""
         partition = self.partition
         deadline = self._clock.now + self.write_timeout_ms
         appended = partition.append_coordinator(
@@ -158,6 +244,7 @@ class Shard(ABC, Generic[W]):
             guard=guard,
             verification_enabled=proposed.transactional is not None and self._settings.verifies_offsets,
             compression=self.compression,
+            base_sequence=self.base_sequence,
         )
         if isinstance(appended, Refused):
             self.settle()
@@ -169,11 +256,10 @@ class Shard(ABC, Generic[W]):
 
     @property
     def write_timeout_ms(self) -> int:
-        """How long a record may take to be committed before whoever asked is told to ask again."""
+        """How long (ms) a record may take to be committed before its request fails with a retriable error."""
         return self._settings.config.request_timeout_ms
 
     def advance(self) -> None:
-        """Fold what has been committed since, whoever appended it, and do what that brings about."""
         # What was adopted as it was proposed need not be looked for.
         if self._mark < self.partition.log.end_offset:
             for batch in self.partition.committed_since(self._mark):
@@ -185,17 +271,14 @@ class Shard(ABC, Generic[W]):
         self.settle()
 
     def load(self) -> None:
-        """Replay the log, then take up the duties that it shows.
-
-        What the leader before has written may not be committed yet; whatever is decided has to follow from it.
-        """
+        # What the leader before has written may not be committed yet; whatever is decided has to follow from it.
         self._replaying = True
         self.advance()
 
     def settle(self) -> None:
-        """Give released replies to the flows that wait for them, pass facts on, and start the work that is owed.
+        """Send released replies, emit facts, and start owed work.
 
-        One flow for each work that is not under way; the machine says when to ask it again.
+        One flow for each work that is not under way; the machine says when to ask again.
         """
         machine = self._folding
         if machine.released:
@@ -237,7 +320,6 @@ class Shard(ABC, Generic[W]):
             self._kernel.spawn(self._start(later))
 
     def resign(self) -> None:
-        """Leadership is gone: everybody who waits is sent to the next coordinator."""
         self.resigned = True
         for token in list(self._parked):
             self._answer(token, Refused(ErrorCode.NOT_COORDINATOR))
@@ -260,13 +342,13 @@ class Shard(ABC, Generic[W]):
             self._pumps.soon(self)
 
     async def _propose_for(self, token: Hashable, proposed: Proposed[None]) -> None:
-        """Append for somebody who is parked: the machine answers, unless the records are lost."""
+        """Append for a parked request: the machine answers it, unless the records are lost."""
         outcome = await self.carry_out(proposed)
         if isinstance(outcome, Refused):
             self._purgatory.wake(self._key(token), outcome)
 
     async def _park(self, token: Hashable, proposed: Proposed[None] | None = None) -> object:
-        self._parked.add(token)
+        self._parked[token] = None
         parking = self._purgatory.park([self._key(token)], deadline=None)
         self.settle()
         if proposed is not None:
@@ -275,12 +357,12 @@ class Shard(ABC, Generic[W]):
             return await parking
         finally:
             if token in self._parked:
-                self._parked.discard(token)
+                del self._parked[token]
                 self._folding.abandoned(token)
                 self.settle()
 
     def _answer(self, token: Hashable, reply: object) -> None:
-        self._parked.discard(token)
+        self._parked.pop(token, None)
         self._purgatory.wake(self._key(token), reply)
 
     def _key(self, token: Hashable) -> Hashable:

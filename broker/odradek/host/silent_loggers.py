@@ -1,4 +1,4 @@
-"""Loggers that a broker of Kafka 4.4 has and that log nothing here: their levels are kept and shown, as Kafka would."""
+"""Loggers of a Kafka 4.4 broker that log nothing here: their levels are stored and shown."""
 
 __all__ = ["SILENT_LOGGERS"]
 

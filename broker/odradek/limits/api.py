@@ -11,7 +11,7 @@ from odradek.access.acls import AclOperation
 from odradek.access.needs import TEXTS, asks
 from odradek.host.endpoint import endpoint
 from odradek.host.in_parts import entries_in_parts
-from odradek.metadata.quotas import describe_quotas, entity_of
+from odradek.metadata.client_quotas import describe_quotas, entity_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
 from odradek.wire.messages.apis import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
@@ -19,10 +19,9 @@ from odradek.wire.messages.describe_client_quotas_response import DescribeClient
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.host.call import Call
-    from odradek.host.endpoint import Serve
+    from odradek.host.call import Call, Serve
     from odradek.host.forwarding import Forwarding
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest
     from odradek.wire.messages.alter_client_quotas_request import EntryData as EntryToAlter
     from odradek.wire.messages.describe_client_quotas_request import DescribeClientQuotasRequest
@@ -60,9 +59,9 @@ async def _may_alter(
 class LimitApi:
     """DescribeClientQuotas, AlterClientQuotas."""
 
-    def __init__(self, forwarding: Forwarding, metadata: Metadata) -> None:
+    def __init__(self, node: Host, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
-        self._metadata = metadata
+        self._metadata = node.metadata
 
     @endpoint(DESCRIBE_CLIENT_QUOTAS, needs=_may_describe)
     async def describe_client_quotas(self, call: Call[DescribeClientQuotasRequest]) -> DescribeClientQuotasResponse:

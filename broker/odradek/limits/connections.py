@@ -1,14 +1,14 @@
 """How many connections a broker takes: of all clients, of one address, and how many new ones a second.
 
 Kafka's acceptor of a listener takes one connection after another and waits with it in its hands until there is room
-(KIP-402) and until the rate allows it (KIP-612); those behind it wait, too. Who is let in by that may still come from
-an address that has enough already, and is then hung up on at once.
+(KIP-402) and until the rate allows it (KIP-612); those behind it wait, too. A client that this lets in may still come
+from an address that has enough already, and is then hung up on at once.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,8 @@ from odradek.host.connection import Connection
 from odradek.limits.windows import Rate, Windows
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.timers import Timers
     from odradek.host.events import Connected
-    from odradek.host.exchange import Accepted
-    from odradek.host.facts import Logger
-    from odradek.host.outbox import Outbox
-    from odradek.host.settings import Settings
+    from odradek.host.exchange import Serving
 
 __all__ = ["ConnectionLimits"]
 
@@ -36,23 +31,14 @@ LetIn = Callable[[], bool]
 class ConnectionLimits:
     """The connections of one broker, counted from the moment on at which any limit is set."""
 
-    def __init__(
-        self,
-        connections: Mapping[int, Accepted],
-        *,
-        settings: Settings,
-        clock: Clock,
-        timers: Timers,
-        outbox: Outbox,
-        log: Logger,
-    ) -> None:
-        self._connections = connections
-        self._settings = settings
-        self._clock = clock
-        self._timers = timers
-        self._outbox = outbox
-        self._log = log
-        static = settings.at_start
+    def __init__(self, node: Serving) -> None:
+        self._connections = node.connections
+        self._settings = node.settings
+        self._clock = node.clock
+        self._timers = node.timers
+        self._outbox = node.outbox
+        self._log = node.log
+        static = node.settings.at_start
         self._windows = Windows(static.quota_window_num, static.quota_window_size_seconds * 1000)
         self._rate = Rate()
         inter_broker = static.security().inter_broker_listener_name
@@ -61,13 +47,13 @@ class ConnectionLimits:
         """The listener of brokers, which clients cannot block, if they have another one."""
         self._counted: dict[int, tuple[str, str]] = {}
         """Listener and address of each that is in."""
-        for conn, connection in connections.items():
+        for conn, connection in node.connections.items():
             if not connection.broker:
                 self._counted[conn] = connection.peer.listener, address_of(connection.host)
         self._by_address = Counter(address for _, address in self._counted.values())
         self._waiting: dict[str, deque[tuple[Connected, LetIn]]] = {}
         """By listener; the first is in the hands of the acceptor."""
-        self._held: dict[int, list[bytes]] = {}
+        self._held: dict[int, list[bytes | memoryview]] = {}
         """Bytes of connections that wait and are not read; they may have come before the connection was held."""
         self._until: dict[str, int] = {}
         """Until when the rate has the first of a listener wait."""
@@ -75,7 +61,7 @@ class ConnectionLimits:
         self.adopt()
 
     def adopt(self) -> None:
-        """Take over new limits: who has waited for room may come in, and who is too many goes."""
+        """Apply new limits: waiting connections may be accepted now, and surplus ones are closed."""
         self._overrides = parse_overrides(self._settings.config.max_connections_per_ip_overrides)
         self._close_excess()
         for listener in list(self._waiting):
@@ -85,11 +71,11 @@ class ConnectionLimits:
         """A client has connected, and may come in when there is room."""
         self._waiting.setdefault(event.listener, deque()).append((event, let_in))
         self._go_on(event.listener)
-        if self._waiting[event.listener]:  # the last of whom is this one
+        if self._waiting[event.listener]:  # the last of them is this one
             self._held[event.conn] = []
             self._outbox.hold(event.conn)
 
-    def received(self, conn: int, data: bytes) -> None:
+    def received(self, conn: int, data: bytes | memoryview) -> None:
         """A client says something that may be waiting."""
         if conn in self._held:
             self._held[conn].append(data)
@@ -116,8 +102,6 @@ class ConnectionLimits:
                     del waiting[place]
                     return
 
-    # ------------------------------------------------------------------ the acceptor of a listener
-
     def _go_on(self, listener: str) -> None:
         waiting, now = self._waiting[listener], self._clock.now
         while waiting:
@@ -133,7 +117,7 @@ class ConnectionLimits:
             self._admit(*waiting.popleft())
 
     def _throttle_ms(self, listener: str) -> int:
-        """For how long the rate has the next one wait; who waits counts."""
+        """The time that the rate makes the next connection wait; waiting ones are counted."""
         limit, windows, now = self._settings.config.max_connection_creation_rate, self._windows, self._clock.now
         if listener == self._protected or limit == INT_MAX:
             return 0

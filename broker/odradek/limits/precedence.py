@@ -1,7 +1,7 @@
-"""Which limit counts for whom: those of a user's client before those of the user, and names before defaults (KIP-55).
+"""The limit that applies to a client: a user's client before the user, and names before defaults (KIP-55).
 
-Use is counted together for all whom one limit is shared by: a limit of a user is that of all the user's clients, one
-of a client id that of all connections that call themselves so, and a default is one for each.
+Usage is counted together for all clients that share a limit: a user's limit is shared by all clients of the user, a
+client id's by all connections with that id, and a default applies to each one separately.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Limits:
         return bool(self._limits)
 
     def sharers(self, user: str, client_id: str) -> Sharers:
-        """With whom the use of this user by this client is counted."""
+        """The clients with which the usage of this user and client is counted."""
         if self._kinds == {_USERS}:
             return user, ""
         if self._kinds == {_BOTH}:

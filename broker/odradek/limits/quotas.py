@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.config.addresses import address_of
@@ -12,19 +13,20 @@ from odradek.host.meter import Meter
 from odradek.limits.usage import Kept, Tokens, Usage
 from odradek.limits.windows import Rate, Windows, as_int
 from odradek.metadata.image import IP
+from odradek.wire.messages.apis import PRODUCE
 from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
     from odradek.host.call import Call
+    from odradek.host.host import Host
     from odradek.host.router import Router
-    from odradek.host.settings import Settings
     from odradek.metadata.image import QuotaEntity
 
 __all__ = ["MutationQuota", "Quotas"]
 
 
+R = TypeVar("R", bound="Struct | None")
 PERCENT_PER_NS = 100 / 1e9
 """A second of one thread in a second is 100 percent."""
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.CREATE_PARTITIONS: 3, ApiKey.DELETE_TOPICS: 5}
@@ -62,7 +64,7 @@ class MutationQuota:
 
     def _owe(self, owed_ms: int, now: int) -> None:
         """The client has to wait; a request is counted once, however many topics of it are refused."""
-        # Kafka narrows the time to an int, so that who owes for weeks may be told to wait for less, or not at all.
+        # Kafka casts the time to an int, so a client far above its limit may get a shorter time, or none.
         self._throttle_ms, self._since = max(0, as_int(owed_ms)), now
         if not self._noted:
             self._noted = True
@@ -77,14 +79,13 @@ class MutationQuota:
 class Quotas:
     """The usage at this broker, by client."""
 
-    def __init__(self, settings: Settings, *, clock: Clock, router: Router, thread_clock: Callable[[], int]) -> None:
-        """`thread_clock`: the time that the thread of the broker has worked (ns)."""
-        config = settings.at_start
+    def __init__(self, node: Host, router: Router) -> None:
+        config = node.settings.at_start
         windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
         mutations = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-        self._clock = clock
+        self._clock = node.clock
         self._router = router
-        self._thread_clock = thread_clock
+        self._node = node
         self._windows = windows
         self._produce = Usage("producer_byte_rate", windows)
         self._fetch = Usage("consumer_byte_rate", windows)
@@ -100,7 +101,7 @@ class Quotas:
         return self._clock.now
 
     def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Take over new limits; what was used before counts on."""
+        """Apply new limits; earlier usage still counts."""
         for usage in self._usages:
             usage.adopt(quotas)
         self._connection_limits = {
@@ -108,8 +109,6 @@ class Quotas:
             for ((kind, name), *_), values in quotas.items()
             if kind == IP and "connection_creation_rate" in values
         }
-
-    # ------------------------------------------------------------------ connections
 
     def connected(self, host: str) -> int:
         """A client has connected; for how long it is left standing before it is hung up on (ms), 0: it is let in."""
@@ -122,22 +121,20 @@ class Quotas:
         rate.record(self._windows, 1, self.now)
         throttle_ms = rate.throttle_ms(self._windows, limit, self.now)
         if throttle_ms:
-            rate.record(self._windows, -1, self.now)  # who is not let in does not count
+            rate.record(self._windows, -1, self.now)  # a connection that is refused does not count
         return min(throttle_ms, self._windows.length_ms)
-
-    # ------------------------------------------------------------------ requests
 
     def meter(self, size: int) -> Meter:
         """Begin to measure a request."""
-        return Meter(size, self._thread_clock)
+        return Meter(size, self._node.thread_clock)
 
-    def served(self, call: Call, response: Any) -> tuple[Any, int]:
-        """A request of a client has been served: what it is answered, and for how long it is not heard then (ms)."""
+    def served(self, call: Call, response: R) -> tuple[R, int]:
+        """A client's request was served: its answer with the throttle time, and how long (ms) the client is muted."""
         of_bytes = of_time = 0
         if call.api_key is ApiKey.PRODUCE:
             assert call.meter is not None
             of_bytes = self._produce.record(*_who(call), call.meter.size, self.now)
-        if call.api_key is not ApiKey.PRODUCE or call.request.acks != 0:
+        if call.api_key is not ApiKey.PRODUCE or call.request_of(PRODUCE).acks != 0:
             of_time = self._of_request(call)
         throttle_ms = self._longer(call, self._produce, of_bytes, of_time)
         if response is None or throttle_ms <= (told := getattr(response, "throttle_time_ms", throttle_ms)):
@@ -159,13 +156,11 @@ class Quotas:
         throttle_ms = self._request.record(*_who(call), meter.told_ns * PERCENT_PER_NS, self.now)
         return min(throttle_ms, self._windows.length_ms)
 
-    # ------------------------------------------------------------------ fetches
-
     def fetch_bytes_max(self, call: Call) -> int | None:
         """The most bytes that a client can fetch at once without being throttled, if it has fetched nothing before."""
         return self._fetch.most(*_who(call))
 
-    def fetched(self, call: Call, response: Any) -> int:
+    def fetched(self, call: Call, response: Struct) -> int:
         """How long the client has to wait (ms) for having asked for this answer; it is then given an empty one."""
         of_time, of_bytes, size = self._of_request(call), 0, 0
         if self._fetch.limits:
@@ -177,7 +172,7 @@ class Quotas:
         return throttle_ms
 
     def _longer(self, call: Call, usage: Usage, of_bytes: int, of_time: int) -> int:
-        """For how long the client has to wait (ms): for what it has to wait longer, and only that is counted."""
+        """The longer of two throttle times (ms); only that one is counted."""
         if of_bytes > of_time:
             usage.throttled(*_who(call), of_bytes)
         elif of_time:
@@ -194,14 +189,12 @@ class Quotas:
         """The usage of one limit, such as producer_byte_rate."""
         return next((usage for usage in self._usages if usage.key == key), None)
 
-    def _size(self, call: Call, response: Any) -> int:
+    def _size(self, call: Call, response: Struct) -> int:
         handler = self._router.handler(call.api_key, call.version, broker=False)
         assert handler is not None, "it is being served"
         out, splices = bytearray(), Splices()
         handler.write(response, out, splices)
         return len(out) + sum(len(view) for _, view in splices)
-
-    # ------------------------------------------------------------------ changes of topics
 
     def of_mutations(self, call: Call) -> MutationQuota | None:
         """The quota for the partitions that the request changes; None is unlimited."""

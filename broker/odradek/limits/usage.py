@@ -1,4 +1,4 @@
-"""How much everybody has used of one thing, and for how long who is beyond their limit must wait."""
+"""The usage of one limit by all clients, and the throttle times of those above it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Kept(Generic[K, V]):
 
 
 class Throttles:
-    """How often and for how long those had to wait who have a limit together; the numbers only grow."""
+    """Number and sum of throttle times of the clients that share a limit; both only grow."""
 
     def __init__(self) -> None:
         self.by_sharers: dict[Sharers, tuple[int, int]] = {}
@@ -61,26 +61,46 @@ class Throttles:
         self.by_sharers[sharers] = count + 1, total_ms + throttle_ms
 
 
-class Usage:
-    """A rate for each who has a limit together."""
+class Limited(Generic[V]):
+    """A measure for each group of clients that share a limit."""
 
-    def __init__(self, key: str, windows: Windows) -> None:
+    def __init__(self, key: str, windows: Windows, make: type[V]) -> None:
         self.key = key
         self._windows = windows
         self._throttles = Throttles()
         self.limits = Limits({}, key)
-        self._rates: Kept[Sharers, Rate] = Kept(Rate)
+        self._kept: Kept[Sharers, V] = Kept(make)
 
     def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Take over new limits; what was used counts on."""
+        """Apply new limits; what was used or spent before still counts."""
         self.limits = Limits(quotas, self.key)
 
+    def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
+        """The client is throttled, or was refused, for its use of this limit."""
+        self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
+
+    def knows(self, sharers: Sharers) -> bool:
+        """Whether these clients have used something lately."""
+        return sharers in self._kept
+
+    @property
+    def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
+        """How often and for how long (ms) each had to wait."""
+        return self._throttles.by_sharers
+
+
+class Usage(Limited[Rate]):
+    """A rate for each group of clients that share a limit."""
+
+    def __init__(self, key: str, windows: Windows) -> None:
+        super().__init__(key, windows, Rate)
+
     def record(self, user: str, client_id: str, value: float, now: int) -> int:
-        """Note what was used; for how long the client has to wait (ms)."""
+        """Record usage; returns the throttle time (ms)."""
         if not self.limits:
             return 0
         sharers = self.limits.sharers(user, client_id)
-        rate = self._rates.at(sharers, now)
+        rate = self._kept.at(sharers, now)
         rate.record(self._windows, value, now)
         limit = self.limits.of(sharers)
         return 0 if limit is None else min(rate.throttle_ms(self._windows, limit, now), THROTTLE_MS_MAX)
@@ -88,20 +108,7 @@ class Usage:
     def note(self, user: str, client_id: str, value: float, now: int) -> None:
         """Count usage, or take it back, without a wait."""
         if self.limits:
-            self._rates.at(self.limits.sharers(user, client_id), now).record(self._windows, value, now)
-
-    def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
-        """The client has to wait for what it used of this."""
-        self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
-
-    def knows(self, sharers: Sharers) -> bool:
-        """Whether these have used something of late."""
-        return sharers in self._rates
-
-    @property
-    def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
-        """How often and for how long (ms) each had to wait."""
-        return self._throttles.by_sharers
+            self._kept.at(self.limits.sharers(user, client_id), now).record(self._windows, value, now)
 
     def most(self, user: str, client_id: str) -> int | None:
         """The most usage that fits into the windows if there was none before; None is unlimited."""
@@ -109,42 +116,21 @@ class Usage:
         return None if limit is None else int(limit * (self._windows.number - 1) * (self._windows.length_ms // 1000))
 
 
-class Tokens:
-    """A bucket of tokens for each who has a limit together."""
+class Tokens(Limited[TokenBucket]):
+    """A token bucket for each group of clients that share a limit."""
 
     def __init__(self, key: str, windows: Windows) -> None:
-        self.key = key
-        self._windows = windows
-        self._throttles = Throttles()
-        self.limits = Limits({}, key)
-        self._buckets: Kept[Sharers, TokenBucket] = Kept(TokenBucket)
-
-    def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Take over new limits; what was spent stays so."""
-        self.limits = Limits(quotas, self.key)
+        super().__init__(key, windows, TokenBucket)
 
     def owed_ms(self, user: str, client_id: str, now: int) -> int:
         """For how long nothing more can be spent (ms); 0: something can be."""
         sharers = self.limits.sharers(user, client_id)
         limit = self.limits.of(sharers)
-        return 0 if limit is None else self._buckets.at(sharers, now).throttle_ms(self._windows, limit, now)
+        return 0 if limit is None else self._kept.at(sharers, now).throttle_ms(self._windows, limit, now)
 
     def spend(self, user: str, client_id: str, value: float, now: int) -> None:
         """Spend, whatever there is."""
         sharers = self.limits.sharers(user, client_id)
         limit = self.limits.of(sharers)
         if limit is not None:
-            self._buckets.at(sharers, now).record(self._windows, limit, value, now)
-
-    def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
-        """The client has to wait, or was refused, for what it spent."""
-        self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
-
-    def knows(self, sharers: Sharers) -> bool:
-        """Whether these have spent something of late."""
-        return sharers in self._buckets
-
-    @property
-    def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
-        """How often and for how long (ms) each had to wait."""
-        return self._throttles.by_sharers
+            self._kept.at(sharers, now).record(self._windows, limit, value, now)

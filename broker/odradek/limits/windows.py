@@ -1,6 +1,6 @@
-"""How much is used: a rate over sampled windows, and a bucket of tokens; the arithmetic is Kafka's, to the millisecond.
+"""Measures of usage: a rate over sampled windows, and a token bucket; the arithmetic is Kafka's, to the millisecond.
 
-Both are told the time (ms) with everything, and remember no more than a few numbers.
+Every call passes the time (ms); the state is a few numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONG_MAX = 2**63 - 1
 
 
 class Windows(Struct, frozen=True):
-    """Over what is measured: so many windows of this length."""
+    """The windows of a measurement: their number and length."""
 
     number: int = 11
     length_ms: int = 1000
@@ -38,7 +38,7 @@ class _Sample(Struct):
 
 
 class Rate:
-    """So much a second, over the windows that are full and the one that is being filled."""
+    """Usage per second, over the full windows and the current one."""
 
     __slots__ = ("_current", "_samples")
 
@@ -100,7 +100,7 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens come at the limit's rate and are spent; who owes none may spend any number."""
+    """Tokens arrive at the limit's rate. A client without debt may spend any number, and so get into debt."""
 
     __slots__ = ("_at_ms", "_tokens")
 

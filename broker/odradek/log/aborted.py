@@ -26,6 +26,10 @@ class AbortedIndex:
         self.entries: list[AbortedTransaction] = []
         self._last_offsets: list[int] = []
 
+    def adopt(self, other: AbortedIndex) -> None:
+        """Have the transactions that another index has."""
+        self.entries, self._last_offsets = other.entries[:], other._last_offsets[:]
+
     def append(self, entry: AbortedTransaction) -> None:
         assert not self._last_offsets or entry.last_offset > self._last_offsets[-1]
         self.entries.append(entry)

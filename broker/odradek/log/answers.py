@@ -1,12 +1,28 @@
-"""What a partition answers: values, refusals aside (`machine.Refused`)."""
+"""The answers of a partition as values; refusals are `machine.Refused`."""
 
 from __future__ import annotations
+
+from typing import final
 
 from msgspec import Struct
 
 from odradek.log.guards import Guard
 
-__all__ = ["AlreadyOpen", "Appended", "Duplicate", "Guard", "ProducerDescription", "ReadResult"]
+__all__ = [
+    "ISOLATION_LEVELS",
+    "READ_COMMITTED",
+    "AlreadyOpen",
+    "Appended",
+    "Duplicate",
+    "Guard",
+    "ProducerDescription",
+    "ReadResult",
+]
+
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+"""All levels: Kafka refuses requests with any other one."""
 
 
 class Appended(Struct, frozen=True, gc=False):
@@ -18,6 +34,7 @@ class Appended(Struct, frozen=True, gc=False):
     log_start_offset: int
 
 
+@final
 class Duplicate(Struct, frozen=True, gc=False):
     """The batch is in the log already: the answer to its first append."""
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from odradek.log.log import Log
-from odradek.log.segment import Segment
+from odradek.log.segment import SEGMENT_BYTES, Segment
 from odradek.records.batch import Batch, InvalidBatch, parse_batch
 from odradek.records.record import Record, build_batch, iterate_records
 
@@ -77,9 +77,9 @@ class Compaction:
         for entry in log.aborted.entries:
             self._aborted.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
         self._in_transaction: set[int] = set()
-        """Producers with a batch of a transaction in this pass, whose marker has not come yet."""
+        """Producers with a transactional batch in this pass, whose marker has not come yet."""
         self._ended_empty: set[int] = set()
-        """Offsets of markers whose transaction had no batch in this pass."""
+        """Offsets of markers whose transaction has no batch in this pass."""
         self._work = self._pass()
 
     def step(self, bytes_max: int = STEP_BYTES) -> bool:
@@ -96,9 +96,7 @@ class Compaction:
             yield from self._rewrite(group)
         log = self.log
         log.aborted.remove(self._ended_empty)
-        log.first_dirty_offset = max(log.first_dirty_offset, self.until)
-
-    # ------------------------------------------------------------------ the newest offset of each key
+        log.note_compacted(self.until)
 
     def _note_keys(self) -> Iterator[int]:
         newest = self._newest
@@ -123,8 +121,6 @@ class Compaction:
         before = bisect_right(ranges, batch.base_offset, key=_FIRST)
         return before > 0 and batch.base_offset <= ranges[before - 1][1]
 
-    # ------------------------------------------------------------------ segments without what is superseded
-
     def _groups(self) -> list[list[Segment]]:
         """Groups of adjacent segments that are small enough to be joined."""
         groups: list[list[Segment]] = []
@@ -132,9 +128,10 @@ class Compaction:
         for segment in self.log.sealed_segments():
             if segment.base_offset >= self.until:
                 break
-            if segment.size > room:
+            # The first one may be empty: compaction of an earlier process has left it so.
+            if not groups or segment.size > room:
                 groups.append([])
-                room = min(self.log.config.segment_bytes, self.log.store.segment_bytes)
+                room = min(self.log.config.segment_bytes, self.log.store.segment_bytes, SEGMENT_BYTES)
             groups[-1].append(segment)
             room -= segment.size
         return groups
@@ -177,7 +174,7 @@ class Compaction:
             else:
                 kept, ends_nothing = self._kept_of_data(batch), False
         except InvalidBatch:
-            return batch  # a batch that cannot be read stays as it is
+            return batch  # a batch that cannot be read is kept unchanged
         if not kept:
             return self._emptied(batch)
         horizon = batch.delete_horizon_ms

@@ -1,42 +1,54 @@
 """The log of a partition in a folder, as Kafka 4.4 lays it out.
 
-    BASE.log .index .timeindex .txnindex       a segment and its indexes; those of the active one are written at its end
-    OFFSET.snapshot                            producers, wherever a segment begins, and at the end after a clean stop
-    leader-epoch-checkpoint, partition.metadata
+BASE.log .index .timeindex .txnindex       a segment and its indexes; those of the active one are written at its end
+OFFSET.snapshot                            producers, at the beginning of each segment, and at the end after a clean
+stop leader-epoch-checkpoint, partition.metadata
 
-Records are in the file when they are appended. Everything else beside them can be made from them again, and is when the
-process before ended without a clean stop (see `recover`).
+Records are in the file when they are appended. All other files can be made from them again; after a process that ended
+without a clean stop, they are (see `recover`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.aborted import AbortedIndex, AbortedTransaction
+from odradek.log.disk import DamagedFile, DiskError
+from odradek.log.epochs import LeaderEpochs
 from odradek.log.file_segment import ActiveFile, SealedFile, adopt_index, index_of
 from odradek.log.files.checkpoints import read_epochs, write_epochs
-from odradek.log.files.damaged import DamagedFile
-from odradek.log.files.indexes import read_aborted, write_aborted, write_offset_index, write_time_index
+from odradek.log.files.indexes import (
+    last_entry,
+    last_timestamp,
+    read_aborted,
+    write_aborted,
+    write_offset_index,
+    write_time_index,
+)
 from odradek.log.files.marks import write_partition_metadata
 from odradek.log.files.names import (
+    CLEAN_STOP,
     DELETED,
     LEADER_EPOCHS,
+    LOG_STARTS,
     PARTITION_METADATA,
     Folder,
+    folder_aside,
     read_segment_file,
     segment_file,
 )
 from odradek.log.files.producer_snapshot import read_producers, write_producers
-from odradek.log.files.walk import SegmentIndex, index_of_segment, walk
+from odradek.log.files.walk import SegmentIndex, index_of_segment, walk, walk_end
 from odradek.log.log import NO_REPLICA, Log, Room
 from odradek.log.producers import ProducerState, Snapshot
 from odradek.log.segment import Segment
+from odradek.records.batch import parse_batch
 
 if TYPE_CHECKING:
     from odradek.config.table import TopicConfig
     from odradek.log.disk import Disk
+    from odradek.records.batch import Batch
 
 __all__ = ["Directory", "FileLog"]
 
@@ -45,10 +57,19 @@ _OF_SEGMENT = (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 
 
 class Directory(Room, Protocol):
-    """Where the folders of all logs lie, as one of them needs to know it."""
+    """Where the folders of all logs lie, as one of them needs to know it.
+
+    A Protocol: the store of logs imports the logs.
+    """
 
     disk: Disk
     node_id: int
+    voters: tuple[int, ...]
+    """The brokers of the quorum that has the metadata log."""
+    syncs: bool
+    """Whether everything is on the device before it is acknowledged."""
+    settles_late: bool
+    """Whether a log has no folder before its first batch, as in a fork, which has to begin soon."""
     was_clean: bool
     """Whether the process before has stopped cleanly, so that its files can be trusted."""
     unnamed: dict[str, None]
@@ -56,7 +77,7 @@ class Directory(Room, Protocol):
     log_starts: dict[tuple[str, int], int]
     recovery_points: dict[tuple[str, int], int]
     cleaned: dict[tuple[str, int], int]
-    """What the checkpoints of the process before say, by topic and partition."""
+    """The checkpoints of the process before, by topic and partition."""
 
     def now(self) -> int:
         """The time (ms)."""
@@ -64,8 +85,29 @@ class Directory(Room, Protocol):
     def unique(self) -> str:
         """32 hexadecimal digits that were never given."""
 
-    def note_cut(self, folder: str, index: SegmentIndex, data: memoryview) -> None:
-        """Recovery has ended a log behind these batches; `data` are the bytes of the segment."""
+    def checkpoint(self) -> None:
+        """Write down how far all logs are, and where they begin."""
+
+    def note_failure(self, failed: DiskError) -> None:
+        """The disk has failed where others go on: a start is refused for it, a running broker has reported it."""
+
+    def vacate(self, folder: str) -> None:
+        """Set aside the folder of another log, which has the name that a log needs."""
+
+    def place(self, topic_id: bytes, index: int, config: TopicConfig) -> FileLog:
+        """The log of this partition; it is made if necessary."""
+
+    def adopt(self, log: FileLog) -> None:
+        """This log is the one that lies here."""
+
+    def forget(self, topic_id: bytes, index: int | None = None) -> None:
+        """The log of a partition, or those of a topic, are not here any more."""
+
+    def remove_later(self, name: str, delay_ms: int) -> None:
+        """Remove a file or a folder, which has a name for that already, when this time is over."""
+
+    def note_cut(self, folder: str, index: SegmentIndex, data: memoryview) -> bool:
+        """Recovery has ended a log behind these batches; whether there is anything in the segment behind them."""
 
 
 class FileLog(Log):
@@ -75,37 +117,89 @@ class FileLog(Log):
         self.files: Directory = store
         self.disk: Disk = store.disk
         self.folder = ""
-        """Name of its folder; empty until somebody leads the partition, because it is made of the topic's name."""
+        """Name of its folder; empty until the partition has a leader, because it contains the topic's name."""
         self.recovery_point = 0
         """Everything before this offset is on the device."""
         self.is_gone = False
+        self._epochs_written: list[tuple[int, int]] = []
+        self._has_new_names = False
+        self._truncations = 0
+        self._flushed_at = store.now()
+        self._failure = ""
+        """Why nothing is appended any more: what the device has is not known."""
         self._last: tuple[int, SegmentIndex] | None = None
         """The last segment of the process before, until `begin`."""
+        self._is_cut = False
+        """Whether there were other bytes behind it, or other segments."""
+        self._gaps: list[tuple[int, int]] | None = []
+        """Offsets between segments that are in none; None once it is led, and they are reported when they are found."""
+        self.origin: FileLog | None = None
+        """Of a copy: the log that its broker follows."""
+        self.diverges_at: int | None = None
+        """Of a copy: where records begin that the log has not, until its broker follows again."""
         super().__init__(store, topic_id=topic_id, index=index, config=config)
 
-    # ------------------------------------------------------------------ the folder
+    def configure(self, config: TopicConfig) -> None:
+        super().configure(config)
+        self._flush_messages = 1 if self.syncs else config.flush_messages
+
+    @property
+    def syncs(self) -> bool:
+        return self.files.syncs
+
+    @property
+    def checks_all(self) -> bool:
+        """Whether checksums are compared at each start, whatever the stop before was."""
+        return False
 
     def lead(self, leader_epoch: int, *, topic: str = "", replica: int = NO_REPLICA) -> int:
-        """See `Log`."""
-        if not self.folder:
-            self._settle(topic)
+        """See `Log`. A partition whose folder cannot be made is led: its appends are refused until it can be."""
+        if self._gaps is not None:
+            gaps, self._gaps = self._gaps, None
+            for gap in gaps:
+                self._note_gap(*gap)
+        try:
+            self.settle_with(replica, topic)
+        except DiskError as failed:
+            self.files.note_failure(failed)
         lost = super().lead(leader_epoch, topic=topic, replica=replica)
-        self._write_epochs()
+        try:
+            self._write_epochs()
+        except DiskError as failed:
+            # They are written with the next segment; until then recovery reads them from the batches.
+            self.files.note_failure(failed)
         return lost
 
-    def _settle(self, topic: str) -> None:
+    def settle_with(self, replica: int, topic: str) -> None:
+        """Before this replica leads: have a folder."""
+        if not self.folder and not self.files.settles_late:
+            self.settle(topic)
+        elif topic and self.folder not in ("", f"{topic}-{self.index}"):
+            self.files.note_failure(DiskError(f"{self.folder} has the id of the topic {topic}"))
+
+    def settle(self, topic: str) -> None:
         """Have a folder: a new one, or that of an earlier process that had no time to name the topic's id in it."""
         folder = f"{topic}-{self.index}"
+        self.files.vacate(folder)
         self.folder = folder
-        if folder in self.files.unnamed:
-            del self.files.unnamed[folder]
-            self.load(Folder(topic, self.index))
-            self.begin()
-        self.disk.make_folder(folder)
-        self.disk.write(f"{folder}/{PARTITION_METADATA}", write_partition_metadata(self.topic_id))
-        if not self.segments:
-            # Kafka's tools look for a segment, and who comes next learns from its name where the log ends.
-            self._write_empty()
+        try:
+            if folder in self.files.unnamed:
+                if self.files.was_clean:
+                    self.disk.warn(f"{folder}/{PARTITION_METADATA}", "it has no topic id; the folder's name decides")
+                self.load(Folder(topic, self.index))
+                self.begin()
+                del self.files.unnamed[folder]
+            self.disk.make_folder(folder)
+            if self.syncs:
+                self.disk.sync("")
+            self.disk.write(f"{folder}/{PARTITION_METADATA}", write_partition_metadata(self.topic_id), flush=self.syncs)
+            if not self.segments:
+                # Kafka's tools expect a segment, and the next process reads the end of the log from its name.
+                self._write_empty()
+        except DiskError:
+            # The next append tries again.
+            self.folder = "" if not self.segments else folder
+            raise
 
     def _name(self, base_offset: int, suffix: str) -> str:
         return f"{self.folder}/{segment_file(base_offset, suffix)}"
@@ -113,17 +207,54 @@ class FileLog(Log):
     def _write_empty(self) -> None:
         for suffix in (LOG, INDEX, TIME_INDEX):
             self.disk.write(self._name(self.end_offset, suffix), b"")
+        self._has_new_names = True
 
     def _write_epochs(self) -> None:
-        if not self.is_gone:
-            self.disk.write(f"{self.folder}/{LEADER_EPOCHS}", write_epochs(self.epochs.entries()))
+        epochs = self.epochs.entries()
+        if self.folder and not self.is_gone and epochs != self._epochs_written:
+            self.disk.write(f"{self.folder}/{LEADER_EPOCHS}", write_epochs(epochs), flush=self.syncs)
+            self._epochs_written = epochs
 
-    # ------------------------------------------------------------------ writing
+    def append(self, batch: Batch, *, leader_epoch: int, now: int, log_append_time: bool = False) -> int:
+        """See `Log`. `flush.messages` says how much may be acknowledged that is not on the device.
+
+        Raises `DiskError`, and then the batch is not there. After a flush that failed nobody knows what the device has,
+        so that nothing is appended until a later process has checked it.
+        """
+        if self._failure:
+            raise DiskError(self._failure)
+        base = super().append(batch, leader_epoch=leader_epoch, now=now, log_append_time=log_append_time)
+        if self.end_offset - self.recovery_point >= self._flush_messages:
+            try:
+                self.flush()
+            except DiskError:
+                self.take_back(base)
+                raise
+        return base
+
+    def take(self, batch: Batch, *, leader_epoch: int, now: int, log_append_time: bool) -> None:
+        """Append what the leader has at this offset, as its follower: an epoch begins with its first record."""
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, self.end_offset)
+            self._write_epochs()
+        self.append(batch, leader_epoch=leader_epoch, now=now, log_append_time=log_append_time)
+
+    def take_back(self, offset: int) -> None:
+        """Have no batch at this offset, the last one, after all."""
+        active = self._active
+        assert isinstance(active, ActiveFile), "a batch was appended"
+        self.end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._account(-active.take_back(offset))
 
     def _begin(self, capacity: int, *, now: int) -> Segment:
+        if not self.folder:
+            self.settle(self.topic)
+            self._write_epochs()
+        is_first = self._active is None
         self.seal()
         base = self.end_offset
-        if base > 0:
+        if is_first and base > 0:
             self._write_snapshot()
         segment = ActiveFile(
             self.disk,
@@ -132,41 +263,94 @@ class FileLog(Log):
             capacity=capacity,
             created=now,
             number=self.store.next_number(),
+            interval_bytes=self.config.index_interval_bytes,
+            note_gap=self._note_gap,
         )
         self.segments.append(segment)
         self._bases.append(base)
         self._active = segment
+        self._has_new_names = True
         return segment
 
     def seal(self) -> None:
-        """See `Log`: the indexes are written, and what is in the file goes to the device while others go on."""
+        """See `Log`: the indexes are written at once, the segment is flushed to the device in the background."""
         active = self._active
+        if isinstance(active, ActiveFile) and not self.is_gone:
+            # If this fails the segment is still the active one, and has no room: the next append tries again.
+            self._finish(active)
         super().seal()
         if isinstance(active, ActiveFile) and not self.is_gone:
-            self._finish(active)
-            end = active.next_offset
+            self._write_snapshot()
+            self._write_epochs()
+            self.flush_later()
 
-            def flush() -> None:
-                active.file.flush()
+    def flush(self) -> None:
+        """Have everything on the device; the recovery point says so afterwards. Raises `DiskError`."""
+        self._flush()()
+
+    def flush_later(self) -> None:
+        """Have everything that there is now on the device some time later, while others go on."""
+        self.disk.later(self._flush())
+
+    def flush_if_old(self, now: int) -> None:
+        if self.end_offset > self.recovery_point and now - self._flushed_at >= self.config.flush_ms:
+            self.flush_later()
+
+    def _flush(self) -> Callable[[], None]:
+        """The work that brings the present content to the device: the bytes first, then the recovery point."""
+        end, truncations, disk = self.end_offset, self._truncations, self.disk
+        names = self._names_to_flush()
+        if self._has_new_names:
+            names.append(self.folder)
+            self._has_new_names = False
+        self._flushed_at = self.files.now()
+
+        def flush() -> None:
+            try:
+                disk.sync(*names)
+            except DiskError as failed:
+                # A later sync may succeed, and the device would still lack the bytes.
+                self._failure = str(failed)
+                raise
+            if truncations == self._truncations:
                 self.recovery_point = max(self.recovery_point, end)
 
-            self.disk.later(flush)
+        return flush
+
+    def _names_to_flush(self) -> list[str]:
+        """The files of the segments that are not wholly on the device, and the producers where the log ends."""
+        names = []
+        for segment in reversed(self.segments):
+            if segment.next_offset <= self.recovery_point:
+                break
+            of_segment = (LOG,) if segment is self._active and not self._has_new_names else _OF_SEGMENT
+            names += [self._name(segment.base_offset, suffix) for suffix in of_segment]
+        if self._active is None:
+            names.append(self._name(self.end_offset, SNAPSHOT))
+        return names
 
     def _finish(self, active: ActiveFile) -> None:
-        """End the file where its batches end, and write what stands beside it."""
+        """Cut the file behind its last batch, and write its indexes."""
         active.file.cut(active.size)
         active.capacity = active.size
-        self._write_indexes(active)
+        if active.is_read:
+            self._write_indexes(active)
+        # Else nothing was appended, and its indexes are those that the process before has left.
+        # A segment before the mark is trusted with its indexes, and the device may not have these.
+        self.recovery_point = min(self.recovery_point, active.base_offset)
 
-    def _write_indexes(self, segment: Segment) -> None:
+    def _write_indexes(self, segment: Segment, *, flush: bool = False) -> None:
         base = segment.base_offset
-        index = index_of(segment)
-        by_offset, by_time = index_of_segment(segment.buffer, index, interval_bytes=self.config.index_interval_bytes)
-        self.disk.write(self._name(base, INDEX), write_offset_index(base, by_offset))
-        self.disk.write(self._name(base, TIME_INDEX), write_time_index(base, by_time))
-        aborted = [each for each in self.aborted.entries if base <= each.last_offset < segment.next_offset]
+        if isinstance(segment, ActiveFile):
+            by_offset, by_time = segment.entries()
+        else:
+            interval_bytes = self.config.index_interval_bytes
+            by_offset, by_time = index_of_segment(segment.buffer, index_of(segment), interval_bytes=interval_bytes)
+        self.disk.write(self._name(base, INDEX), write_offset_index(base, by_offset), flush=flush)
+        self.disk.write(self._name(base, TIME_INDEX), write_time_index(base, by_time), flush=flush)
+        aborted = [each for each in self.known_aborted.entries if base <= each.last_offset < segment.next_offset]
         if aborted:
-            self.disk.write(self._name(base, TXN_INDEX), write_aborted(aborted))
+            self.disk.write(self._name(base, TXN_INDEX), write_aborted(aborted), flush=flush)
         else:
             self.disk.remove(self._name(base, TXN_INDEX))
 
@@ -177,28 +361,27 @@ class FileLog(Log):
         producers = newest.producers if newest is not None and newest.offset == self.end_offset else ()
         self.disk.write(self._name(self.end_offset, SNAPSHOT), write_producers(producers))
 
-    def close(self, *, flush: bool) -> None:
-        """The clean stop: everything is in its file, and on the device if that is wanted."""
-        if self.is_gone or not self.folder:
-            return
+    def close(self) -> list[str]:
+        """The clean stop: everything is in its file; the names of what has to be on the device. Raises `DiskError`."""
+        if self._failure:
+            raise DiskError(self._failure)
         active = self._active
         if isinstance(active, ActiveFile):
             self._active = None
             self._finish(active)
-            if flush:
-                active.file.flush()
-        if self.end_offset > 0:
-            self._write_snapshot()
         self._write_epochs()
-        self.recovery_point = self.end_offset
-
-    # ------------------------------------------------------------------ removing
+        if self.end_offset == 0:
+            return []
+        self._write_snapshot()
+        return [*self._names_to_flush(), f"{self.folder}/{LEADER_EPOCHS}", self.folder]
 
     def advance_start(self, offset: int) -> list[Segment]:
-        """See `Log`."""
+        before = self.start_offset
         dropped = super().advance_start(offset)
         if offset > 0 and self.folder:
             self._write_epochs()
+        if self.files.syncs and self.start_offset > before:
+            self.files.checkpoint()
         return dropped
 
     def truncate(self, offset: int) -> None:
@@ -206,9 +389,10 @@ class FileLog(Log):
         if offset >= self.end_offset:
             return
         super().truncate(offset)
+        self._truncations += 1
         last = self.segments[-1] if self.segments else None
         if last is not None:
-            self.disk.write(self._name(last.base_offset, LOG), bytes(last.buffer[: last.size]))
+            self.disk.write(self._name(last.base_offset, LOG), bytes(last.buffer[: last.size]), flush=True)
             self._write_indexes(last)
         for name in self.disk.files(self.folder):
             found = read_segment_file(name)
@@ -227,36 +411,53 @@ class FileLog(Log):
         if new is not None:
             self.disk.write(self._name(first, LOG) + ".cleaned", bytes(new.buffer[: new.size]), flush=True)
             self.disk.rename(self._name(first, LOG) + ".cleaned", self._name(first, LOG) + ".swap")
+        else:
+            # The name stays, as Kafka leaves it: the next process reads from the first one where the log begins.
+            self.disk.write(self._name(first, LOG), b"", flush=True)
         there = self.disk.files(self.folder)
         for segment in old:
             # The snapshot of the first one is that of the new one.
-            kept = (SNAPSHOT,) if segment.base_offset == first else ()
+            kept = () if segment.base_offset != first else (SNAPSHOT,) if new is not None else (LOG, SNAPSHOT)
             self._remove(segment.base_offset, there, kept=kept)
         if new is not None:
             self.disk.rename(self._name(first, LOG) + ".swap", self._name(first, LOG))
-            self._write_indexes(new)
-        elif not self.segments:
+            self._write_indexes(new, flush=True)
+            return True
+        for suffix in (INDEX, TIME_INDEX):
+            self.disk.write(self._name(first, suffix), b"")
+        if not self.segments:
             self._write_empty()
         return True
 
     def end(self) -> None:
-        """See `Log`: the folder gets a name by which it is known to be on its way out, and goes."""
+        """See `Log`: the folder gets a name by which it is known to be on its way out, and goes in its time."""
         folder, self.is_gone = self.folder, True
         super().end()
         if folder:
-            leaving = f"{folder}.{self.files.unique()}-delete"
-            self.disk.rename(folder, leaving)
-            self.disk.later(partial(self.disk.remove, leaving))
+            leaving = folder_aside(self.topic, self.index, unique=self.files.unique(), state="delete")
+            try:
+                self.disk.rename(folder, leaving)
+            except DiskError as failed:
+                # The next process sets the folder aside: no metadata has its topic.
+                self.files.note_failure(failed)
+            else:
+                self.files.remove_later(leaving, self.config.file_delete_delay_ms)
 
     def _forget(self, segments: Sequence[Segment]) -> None:
         super()._forget(segments)
         if self.is_gone or not segments:
             return
-        there = self.disk.files(self.folder)
-        for segment in segments:
-            self._remove(segment.base_offset, there)
         if not self.segments:
             self._write_snapshot()
+        # Of producers whose batches go nothing else will tell.
+        first = self.segments[0].base_offset if self.segments else self.end_offset
+        self.disk.sync(self._name(first, SNAPSHOT), self.folder)
+        there = self.disk.files(self.folder)
+        # Among them those that compaction has left empty.
+        before = (each.base_offset for each in map(read_segment_file, there) if each is not None)
+        for base in {*(segment.base_offset for segment in segments), *(base for base in before if base < first)}:
+            self._remove(base, there)
+        if not self.segments:
             self._write_empty()
 
     def _remove(self, base_offset: int, there: Container[str], *, kept: Sequence[str] = ()) -> None:
@@ -265,9 +466,51 @@ class FileLog(Log):
             if suffix not in kept and segment_file(base_offset, suffix) in there:
                 leaving = self._name(base_offset, suffix) + DELETED
                 self.disk.rename(self._name(base_offset, suffix), leaving)
-                self.disk.later(partial(self.disk.remove, leaving))
+                self.files.remove_later(leaving, self.config.file_delete_delay_ms)
 
-    # ------------------------------------------------------------------ what an earlier process has left
+    def start_again(self, origin: FileLog) -> None:
+        """Forget everything, and begin where the leader's log does: retention has taken what comes next."""
+        self.start_offset = self.end_offset = origin.start_offset
+        self.epochs = LeaderEpochs()
+        self.snapshots = []
+        self._forget(list(self.segments))
+        for name in self.disk.files(self.folder):
+            found = read_segment_file(name)
+            if found is not None and found.base_offset < self.end_offset:
+                self.disk.remove(f"{self.folder}/{name}")
+        self._write_empty()
+        self._write_epochs()
+
+    def trade_files(self, other: FileLog) -> None:
+        """Lie where the other log lies, and the other way round."""
+        self.store, other.store = other.store, self.store
+        self.files, other.files = other.files, self.files
+        self.disk, other.disk = other.disk, self.disk
+        self.folder, other.folder = other.folder, self.folder
+        self.recovery_point, other.recovery_point = other.recovery_point, self.recovery_point
+        self.first_dirty_offset, other.first_dirty_offset = other.first_dirty_offset, self.first_dirty_offset
+        self.size_bytes, other.size_bytes = other.size_bytes, self.size_bytes
+        self.segments, other.segments = other.segments, self.segments
+        self._bases, other._bases = other._bases, self._bases
+        self._active, other._active = other._active, self._active
+        self._epochs_written, other._epochs_written = other._epochs_written, self._epochs_written
+        self._has_new_names, other._has_new_names = other._has_new_names, self._has_new_names
+        self._flushed_at, other._flushed_at = other._flushed_at, self._flushed_at
+        self._failure, other._failure = other._failure, self._failure
+        # A flush that is under way says nothing about the files that lie here now.
+        self._truncations += 1
+        other._truncations += 1
+
+    @property
+    def known_aborted(self) -> AbortedIndex:
+        """The aborted transactions; a copy asks the log that it follows."""
+        return self.aborted if self.origin is None else self.origin.aborted
+
+    @property
+    def committed(self) -> int:
+        """Up to where its broker knows that the records are committed."""
+        mark = (self.origin or self).mark
+        return self.end_offset if mark is None else min(mark, self.end_offset)
 
     def load(self, folder: Folder) -> None:
         """Take over the folder of an earlier process. Raises `DamagedFile` and `DiskError`."""
@@ -283,9 +526,27 @@ class FileLog(Log):
             self.start_offset = max(self.start_offset, bases[0])
         self.end_offset = self.start_offset
         checked_from = self._load_segments(bases)
+        self._tell_lost(store.log_starts.get(key, 0), self.recovery_point)
         self.start_offset = min(self.start_offset, self.end_offset)
+        self.recovery_point = self.end_offset if store.was_clean else min(self.recovery_point, self.end_offset)
         self._load_epochs()
         self._load_producers(checked_from)
+
+    def _note_gap(self, first: int, following: int) -> None:
+        """These offsets are in no segment. Compaction leaves such gaps, and the settings of a topic come with it."""
+        if self._gaps is not None:
+            self._gaps.append((first, following))
+        elif not self.config.compacts:
+            self.disk.warn(self.folder, f"offsets {first} to {following - 1} are in no segment")
+
+    def _tell_lost(self, start: int, flushed: int) -> None:
+        """Report records that checkpoints know of, and that no segment has."""
+        if start > self.end_offset:
+            self.disk.warn(LOG_STARTS, f"{self.folder} begins at offset {start} there, and ends at {self.end_offset}")
+        if flushed > self.end_offset:
+            self.disk.warn(
+                self.folder, f"it ends at offset {self.end_offset}, and everything up to {flushed} was on the device"
+            )
 
     def _end_compactions(self) -> None:
         """A compaction that was interrupted has either not happened, or happens now."""
@@ -301,7 +562,12 @@ class FileLog(Log):
                 self.disk.remove(f"{self.folder}/{name}")
         for base in swapped:
             new = self._name(base, LOG) + ".swap"
-            end = walk(self.disk.map_to_read(new), base, checks=False).next_offset
+            index = walk(self.disk.map_to_read(new), base, checks=True)
+            end = index.next_offset
+            if (index.problem or not index.size) and segment_file(base, LOG) in there:
+                self.disk.warn(new, f"{index.problem or 'it is empty'}; the segments that it replaces are kept")
+                self.disk.remove(new)
+                continue
             for name in self.disk.files(self.folder):
                 found = read_segment_file(name)
                 if found is None or found.state or not base <= found.base_offset < end:
@@ -322,7 +588,8 @@ class FileLog(Log):
         for number, base in enumerate(bases):
             following = bases[number + 1] if number + 1 < len(bases) else None
             size = sizes[segment_file(base, LOG)]
-            trusted = self.files.was_clean or (following is not None and following <= self.recovery_point)
+            is_flushed = following is not None and following <= self.recovery_point
+            trusted = (self.files.was_clean or is_flushed) and not self.checks_all
             if trusted and following is not None:
                 segment: Segment = SealedFile(
                     self.disk,
@@ -332,12 +599,13 @@ class FileLog(Log):
                     next_offset=following,
                     created=now,
                     number=self.store.next_number(),
+                    note_gap=self._note_gap,
                 )
                 self._take(segment)
                 continue
             if checked_from is None and not trusted:
                 checked_from = base
-            view, index = self._read(base, size, checks=not trusted)
+            view, index = self._read_end(base, size) if trusted else self._read(base, size, checks=True)
             if index.size < size:
                 self._cut(base, index, view, bases[number + 1 :])
                 following = None
@@ -360,13 +628,32 @@ class FileLog(Log):
         except DamagedFile as error:
             raise DamagedFile(f"{self._name(base, LOG)}: {error}") from None
 
+    def _read_end(self, base: int, size: int) -> tuple[memoryview, SegmentIndex]:
+        """The last segment after a clean stop: its end, by its indexes; all of it where they do not fit.
+
+        A file that somebody has changed since is not trusted.
+        """
+        names = [self._name(base, suffix) for suffix in (LOG, INDEX, TIME_INDEX)]
+        if not size or not self.disk.are_unchanged(*names, since=CLEAN_STOP):
+            return self._read(base, size, checks=False)
+        try:
+            entry = last_entry(self.disk.read(names[1]) or b"", base)
+            newest = last_timestamp(self.disk.read(names[2]) or b"")
+        except DamagedFile:
+            entry = newest = None
+        if entry is None:
+            return self._read(base, size, checks=False)
+        view = self.disk.map_to_read(names[0])
+        index = walk_end(view, base, entry=entry, newest=newest) if len(view) == size else None
+        return (view, index) if index is not None else self._read(base, size, checks=False)
+
     def _cut(self, base: int, index: SegmentIndex, view: memoryview, later: Sequence[int]) -> None:
         """A batch was not written wholly, so it was not acknowledged: it goes, with everything behind it."""
         there = self.disk.files(self.folder)
         for gone in later:
             self.disk.warn(self._name(gone, LOG), f"it follows offset {index.next_offset - 1}, where the log ends")
             self._remove(gone, there)
-        self.files.note_cut(self.folder, index, view)
+        self._is_cut = self.files.note_cut(self.folder, index, view) or bool(later)
 
     def _take_checked(self, base: int, index: SegmentIndex, following: int, now: int) -> None:
         segment = SealedFile(
@@ -377,6 +664,7 @@ class FileLog(Log):
             next_offset=max(following, index.next_offset),
             created=now,
             number=self.store.next_number(),
+            note_gap=self._note_gap,
         )
         self._take(segment)
 
@@ -395,9 +683,13 @@ class FileLog(Log):
             next_offset=index.next_offset,
             created=now,
             number=self.store.next_number(),
+            note_gap=self._note_gap,
         )
         segment.buffer = view
-        adopt_index(segment, index)
+        if index.begins_at:
+            segment.max_timestamp = index.timestamps[-1]
+        else:
+            adopt_index(segment, index)
         self._take(segment)
 
     def begin(self) -> None:
@@ -405,20 +697,39 @@ class FileLog(Log):
         if self._last is None:
             return
         (base, index), self._last = self._last, None
+        name = self._name(base, LOG)
         if not index.size:
-            self.disk.write(self._name(base, LOG), b"")
+            self.disk.write(name, b"", flush=self._is_cut)
+            for suffix in (INDEX, TIME_INDEX):
+                # A Kafka that was killed has left the room there that it had reserved.
+                self.disk.write(self._name(base, suffix), b"")
             return
+        if self._is_cut:
+            # Else the next recovery may find a batch of then behind one of ours, and nobody can tell.
+            self.disk.map(name, index.size, until=index.size)
+            self.disk.sync(name, self.folder)
         before = self.segments[-1]
+        if index.begins_at and isinstance(before, SealedFile) and before.is_read:
+            index = index_of(before)
         segment = ActiveFile(
             self.disk,
-            self._name(base, LOG),
+            name,
             base,
             capacity=max(self._segment_bytes, index.size),
             created=before.created,
             number=before.number,
+            interval_bytes=self.config.index_interval_bytes,
+            note_gap=self._note_gap,
             index=index,
         )
         self.segments[-1] = self._active = segment
+
+    def resume(self) -> None:
+        """Go on after `close`: the last segment is appended to again."""
+        last = self.segments[-1] if self.segments else None
+        if self._active is None and last is not None and last.size and not self.is_gone:
+            self._last, self._is_cut = (last.base_offset, index_of(last)), False
+            self.begin()
 
     def _load_epochs(self) -> None:
         data = self.disk.read(f"{self.folder}/{LEADER_EPOCHS}")
@@ -428,23 +739,33 @@ class FileLog(Log):
                 entries = read_epochs(data)
             except DamagedFile as error:
                 self.disk.warn(f"{self.folder}/{LEADER_EPOCHS}", str(error))
+        self._epochs_written = entries
+        base = self._bases[0] if self._bases else 0
+        if (
+            self.files.was_clean
+            and entries
+            and entries[0][1] < base > self.files.log_starts.get((self.topic, self.index), 0)
+        ):
+            # Retention lets the epochs begin with the log.
+            self.disk.warn(self.folder, f"it begins at offset {base}, and its leader epochs at {entries[0][1]}")
         for epoch, start in entries:
             if start <= self.end_offset:
                 self.epochs.assign(epoch, start)
         # A leader may have appended without having had the time to say when it began.
         last = self.segments[-1] if self.segments else None
-        if last is not None and last.offsets:
-            newest = last.batch(len(last.offsets) - 1)
+        known = self._last[1] if self._last is not None and self._last[1].size else last
+        if last is not None and known is not None and known.positions:
+            newest = parse_batch(last.buffer, known.positions[-1])
             if newest.partition_leader_epoch > self.epochs.latest:
                 self.epochs.assign(newest.partition_leader_epoch, newest.base_offset)
         self.leader_epoch = self.epochs.latest
 
     def _load_producers(self, checked_from: int) -> None:
-        """The newest snapshot that can be trusted, and what the batches behind it say."""
+        """The newest valid snapshot, and the state after the batches behind it."""
+        aborted, checked_from = self._aborted_found(checked_from)
         snapshot = self._newest_snapshot(checked_from)
         state = ProducerState()
         state.restore(snapshot)
-        aborted = [each for each in self._aborted_found() if each.last_offset < max(snapshot.offset, checked_from)]
         known = aborted[-1].last_offset if aborted else -1
         following = iter([segment.base_offset for segment in self.segments if segment.base_offset > snapshot.offset])
         begins = next(following, None)
@@ -489,6 +810,8 @@ class FileLog(Log):
             if offset > self.end_offset or (offset > checked_from and not self.files.was_clean):
                 self.disk.remove(name)
                 continue
+            if offset > checked_from:
+                continue
             if newest is not None:
                 if offset not in self._bases:
                     self.disk.remove(name)
@@ -500,13 +823,38 @@ class FileLog(Log):
                 self.disk.remove(name)
         return newest or Snapshot(0, ())
 
-    def _aborted_found(self) -> list[AbortedTransaction]:
+    def _aborted_found(self, until: int) -> tuple[list[AbortedTransaction], int]:
+        """The transactions beside the segments up to this offset, or to a damaged index; and how far that is.
+
+        Those of the segments behind are made of the batches. Without them readers would take what was aborted for
+        committed.
+        """
         found: list[AbortedTransaction] = []
+        there = self.disk.files(self.folder)
         for segment in self.segments:
-            name = self._name(segment.base_offset, TXN_INDEX)
-            data = self.disk.read(name)
+            base = segment.base_offset
+            if base >= until:
+                break
+            if segment_file(base, INDEX) not in there:
+                # The process before has ended between a segment and its indexes, which are written together.
+                if self.files.was_clean:
+                    self.disk.warn(self._name(base, INDEX), "it is missing; the indexes are made of the batches again")
+                until = base
+                break
+            name = self._name(base, TXN_INDEX)
+            data = self.disk.read(name) if segment_file(base, TXN_INDEX) in there else None
             try:
-                found += read_aborted(data or b"")
+                found += _of_segment(read_aborted(data or b""), base, segment.next_offset)
             except DamagedFile as error:
-                self.disk.warn(name, str(error))
-        return [each for each in found if each.last_offset < self.end_offset]
+                self.disk.warn(name, f"{error}; it is made of the batches again")
+                until = segment.base_offset
+                break
+        return [each for each in found if each.last_offset < until], until
+
+
+def _of_segment(entries: list[AbortedTransaction], base: int, end: int) -> list[AbortedTransaction]:
+    """The entries of a transaction index, if they can be those of this segment. Raises `DamagedFile`."""
+    for each in entries:
+        if not base <= each.last_offset < end or each.first_offset > each.last_offset:
+            raise DamagedFile(f"it has a transaction from offset {each.first_offset} to {each.last_offset}")
+    return entries

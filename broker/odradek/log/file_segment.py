@@ -1,19 +1,21 @@
-"""Segments that are files: one that is written to, and one that is opened when somebody reads it.
+"""Segments as files: an active one that is written, and sealed ones that are opened at their first read.
 
-The bytes of an active segment are a mapped file in place of anonymous memory, so that they are in the file as soon as
-they are written, whatever becomes of the process. A sealed segment of an earlier process is a name, a size and an end
-until its first read: ten thousand of them cost a start next to nothing.
+The bytes of an active segment are a mapped file in place of anonymous memory, so they are in the file as soon as they
+are written, even if the process is killed. A sealed segment of an earlier process is only a name, a size and an end
+until its first read: ten thousand of them cost a start next to nothing. Of the last segment after a clean stop a start
+reads the end, as Kafka does; its first read or append reads the rest.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from struct import Struct as Layout
 from typing import TYPE_CHECKING
 
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
 from odradek.log.files.indexes import last_timestamp
-from odradek.log.files.walk import SegmentIndex, walk
+from odradek.log.files.walk import SegmentIndex, SparseEntries, walk
 from odradek.log.segment import Segment
 from odradek.records.batch import stamp
 
@@ -25,13 +27,15 @@ __all__ = ["ActiveFile", "SealedFile", "adopt_index", "index_of"]
 
 _STAMPED = Layout(">qii")
 """The beginning of a batch: offset, length, leader epoch."""
-_UNKNOWN_UNTIL_READ = frozenset({"buffer", "offsets", "positions", "timestamps", "first_timestamp", "max_timestamp"})
+_INDEX = frozenset({"offsets", "positions", "timestamps"})
+_UNKNOWN_UNTIL_READ = _INDEX | {"buffer", "first_timestamp", "max_timestamp"}
 
 
 class ActiveFile(Segment):
     """A segment that is appended to."""
 
-    __slots__ = ("_reserved", "file", "name")
+    __slots__ = ("_disk", "_entries", "_interval_bytes", "_note_gap", "_reserved", "file", "is_read", "name")
+    is_file = True
 
     def __init__(
         self,
@@ -42,28 +46,57 @@ class ActiveFile(Segment):
         capacity: int,
         created: int,
         number: int,
+        interval_bytes: int,
+        note_gap: Callable[[int, int], None],
         index: SegmentIndex | None = None,
     ) -> None:
-        """A new file of this name, or the one that has these batches. Raises `DiskError`."""
+        """A new file of this name, or the one that has these batches. Raises `DiskError`.
+
+        `note_gap` is called with the offsets that it should have and lacks, where only its end was read before.
+        """
         super().__init__(base_offset, capacity=0, created=created, number=number)
         self.name = name
+        self.is_read = True
+        """Whether all its batches are known, and not just the last ones."""
+        self._disk = disk
+        self._note_gap = note_gap
         self.capacity = capacity
         self.file: MappedFile = disk.map(name, capacity, until=0 if index is None else index.size)
         self.buffer = self.file.buffer
         self._reserved = 0
+        self._interval_bytes = interval_bytes
+        self._entries = SparseEntries(interval_bytes)
         self.busy = True  # huge pages are for anonymous memory
         if index is not None:
             adopt_index(self, index)
+            if index.begins_at:
+                self.is_read = False
+                # Whoever looks at them comes to `__getattr__`. An append looks at the first timestamp before all else.
+                del self.offsets, self.positions, self.timestamps, self.first_timestamp
 
-    def append(self, batch: Batch, base_offset: int, *, size: int, leader_epoch: int, log_append_time: bool) -> None:
-        """See `Segment`. Until the very last write there is no batch: whoever recovers the file finds a length of 0.
+    def __getattr__(self, name: str) -> object:
+        """Called for attributes that are not loaded yet."""
+        if name not in _INDEX and name != "first_timestamp":
+            raise AttributeError(name)
+        _read_all(self, self._disk, self.buffer[: self.size], self._note_gap)
+        return {
+            "offsets": self.offsets,
+            "positions": self.positions,
+            "timestamps": self.timestamps,
+            "first_timestamp": self.first_timestamp,
+        }[name]
 
-        Raises `DiskError` where the disk is full, and then nothing has changed.
+    def _put(
+        self, batch: Batch, base_offset: int, *, start: int, end: int, leader_epoch: int, log_append_time: bool
+    ) -> None:
+        """See `Segment`. The length of a batch is written last: recovery of a half-written batch finds a length of 0.
+
+        Raises `DiskError` if the disk is full, and then nothing has changed.
         """
-        start = self.size
-        end = start + size
         if end > self._reserved:
             self._reserved = self.file.reserve(end)
+            self.buffer = self.file.buffer
+            self._entries.extend(self.buffer, self.offsets, self.positions, self.timestamps)
         view: memoryview | bytearray = batch.view
         if log_append_time:
             view = bytearray(view)
@@ -78,43 +111,63 @@ class ActiveFile(Segment):
         buffer = self.buffer
         buffer[start + _STAMPED.size : end] = view[_STAMPED.size :]
         buffer[start : start + _STAMPED.size] = _STAMPED.pack(base_offset, batch.batch_length, leader_epoch)
-        self._note(batch, base_offset, start=start, end=end)
+
+    def take_back(self, offset: int) -> int:
+        """Have no batch at this offset, the last one, after all: how many bytes that are. Nobody has read it."""
+        position = self.positions[-1]
+        self.buffer[position : position + _STAMPED.size] = bytes(_STAMPED.size)
+        return self.truncate(offset)
+
+    def truncate(self, offset: int) -> int:
+        self._entries = SparseEntries(self._interval_bytes)
+        return super().truncate(offset)
+
+    def entries(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Entries of its offset index and of its time index."""
+        return self._entries.ended(self.buffer, self.offsets, self.positions, self.timestamps)
 
 
 class SealedFile(Segment):
-    """A segment that an earlier process has sealed: opened by whoever looks into it first."""
+    """A sealed segment of an earlier process, opened at its first read."""
 
-    __slots__ = ("_disk", "name")
+    __slots__ = ("_disk", "_note_gap", "is_read", "name")
 
     def __init__(
-        self, disk: Disk, name: str, base_offset: int, *, size: int, next_offset: int, created: int, number: int
+        self,
+        disk: Disk,
+        name: str,
+        base_offset: int,
+        *,
+        size: int,
+        next_offset: int,
+        created: int,
+        number: int,
+        note_gap: Callable[[int, int], None],
     ) -> None:
+        """`note_gap` is called with the offsets between its last batch and `next_offset`, if it lacks any."""
         super().__init__(base_offset, capacity=0, created=created, number=number)
         self.name = name
+        self.is_read = False
+        """Whether its batches are known."""
         self._disk = disk
+        self._note_gap = note_gap
         self.size = self.capacity = size
         self.next_offset = next_offset
         self.has_producers = True
-        """Until somebody has looked."""
-        for unknown in _UNKNOWN_UNTIL_READ:
-            delattr(self, unknown)
+        """None until the first read."""
+        # Whoever looks at one of them, and finds none, comes to `__getattr__`.
+        del self.buffer, self.offsets, self.positions, self.timestamps, self.first_timestamp, self.max_timestamp
 
     def __getattr__(self, name: str) -> object:
-        """Called for what is not known yet."""
+        """Called for attributes that are not loaded yet."""
         if name not in _UNKNOWN_UNTIL_READ:
             raise AttributeError(name)
         if name == "max_timestamp" and (newest := self._newest_by_index()) is not None:
             self.max_timestamp = newest
             return newest
         view = self._disk.map_to_read(self.name)
-        index = walk(view, self.base_offset, checks=False)
-        next_offset = self.next_offset
-        if index.problem:
-            self._disk.warn(self.name, f"{index.problem} (position {index.size}); what follows is not read")
         self.buffer = view
-        adopt_index(self, index)
-        # Compaction may have taken the last batches, and their offsets are not given again.
-        self.next_offset = max(next_offset, index.next_offset)
+        _read_all(self, self._disk, view, self._note_gap)
         return {
             "buffer": self.buffer,
             "offsets": self.offsets,
@@ -124,6 +177,11 @@ class SealedFile(Segment):
             "max_timestamp": self.max_timestamp,
         }[name]
 
+    def share(self) -> None:
+        """See `Segment`. It is opened, because its file may go before anybody reads it."""
+        assert self.offsets is not None
+        super().share()
+
     def _newest_by_index(self) -> int | None:
         """The greatest timestamp as the time index has it: retention and a search by time ask every segment."""
         data = self._disk.read(self.name.removesuffix(".log") + ".timeindex")
@@ -131,6 +189,22 @@ class SealedFile(Segment):
             return None if data is None else last_timestamp(data)
         except DamagedFile:
             return None
+
+
+def _read_all(
+    segment: ActiveFile | SealedFile, disk: Disk, view: memoryview, note_gap: Callable[[int, int], None]
+) -> None:
+    """Let a segment of which only the end was known have all its batches; what it lacks is reported."""
+    next_offset = segment.next_offset
+    index = walk(view, segment.base_offset, checks=False)
+    if index.problem:
+        disk.warn(segment.name, f"{index.problem} (position {index.size}); what follows is not read")
+    elif index.next_offset < next_offset:
+        note_gap(index.next_offset, next_offset)
+    adopt_index(segment, index)
+    segment.is_read = True
+    # Compaction may have taken the last batches, and their offsets are not given again.
+    segment.next_offset = max(next_offset, index.next_offset)
 
 
 def adopt_index(segment: Segment, index: SegmentIndex) -> None:
@@ -146,7 +220,7 @@ def adopt_index(segment: Segment, index: SegmentIndex) -> None:
 
 
 def index_of(segment: Segment) -> SegmentIndex:
-    """What is known of the batches of a segment."""
+    """The index of a segment's batches."""
     return SegmentIndex(
         array("q", segment.offsets),
         array("I", segment.positions),

@@ -1,20 +1,22 @@
-"""All logs of a broker in a directory of Kafka's: what outlives its process.
+"""All logs of a broker in a directory of Kafka's format, which outlives the process.
 
-What an earlier process has left is looked at when the store is made, and nothing is written before the first leader.
-The checkpoints say for all logs how far they are on the device, where they begin, and up to where compaction has seen
-them; they are written now and then, and at the clean stop, whose mark comes last.
+The directory is read when the store is made; nothing is written before the first leader. The checkpoints have for every
+log the offset up to which it is flushed, its start, and the offset up to which it is compacted. They are written at
+intervals, and at the clean stop, whose mark comes last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from odradek.config.table import TopicConfig
+from odradek.log.disk import DamagedFile, DiskError
 from odradek.log.file_log import FileLog
 from odradek.log.files.checkpoints import read_offsets, write_offsets
-from odradek.log.files.damaged import DamagedFile
-from odradek.log.files.marks import read_clean_stop, read_partition_metadata, write_clean_stop
+from odradek.log.files.marks import is_cut_off, read_clean_stop, read_partition_metadata, text_of, write_clean_stop
 from odradek.log.files.names import (
     CLEAN_STOP,
     CLEANED_OFFSETS,
@@ -23,10 +25,12 @@ from odradek.log.files.names import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
     Folder,
+    folder_aside,
     read_folder,
 )
 from odradek.log.log_store import LogStore
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC, MetadataFileLog
+from odradek.log.replicated_log import ReplicatedLog
 
 if TYPE_CHECKING:
     from odradek.log.disk import Disk
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FileStore"]
 
+SEGMENT_BYTES_MAX = 2**31 - 1
+"""No segment is larger: `segment.bytes` is a number of 32 bits, as positions in indexes are."""
 UNBOUNDED = 1 << 62
 """Bytes that fit: the disk says when it is full."""
 
@@ -42,30 +48,54 @@ UNBOUNDED = 1 << 62
 class FileStore(LogStore):
     """The logs of one broker, in files."""
 
-    def __init__(self, disk: Disk, *, node_id: int, now: Callable[[], int], unique: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        node_id: int,
+        now: Callable[[], int],
+        unique: Callable[[], str],
+        voters: tuple[int, ...] = (),
+        syncs: bool = False,
+        segment_bytes: int = SEGMENT_BYTES_MAX,
+    ) -> None:
         """Open what is there. Raises `DamagedFile` where that cannot be gone on with, and `DiskError`.
 
-        `now` tells the time (ms), `unique` gives 32 hexadecimal digits that were never given.
+        `now` tells the time (ms), `unique` gives 32 hexadecimal digits that were never given. `voters` are all brokers
+        of the cluster, which have the metadata log: this one alone unless they are given. With `syncs` everything is on
+        the device before it is acknowledged. Segments are of `segment_bytes` at most.
         """
         super().__init__(bytes_max=UNBOUNDED)
-        self.segment_bytes = 16 * 1024 * 1024
+        self.segment_bytes = segment_bytes
         self.disk = disk
         self.node_id = node_id
+        self.voters = voters or (node_id,)
+        self.syncs = syncs
         self._now = now
         self._unique = unique
+        self.settles_late = False
+        self._leaving: list[tuple[int, str]] = []
+        """Files and folders that are removed at a time (ms), as a heap."""
         self.unnamed: dict[str, None] = {}
         """Folders in which no topic id stands: their process ended before it was written."""
         self.cut: list[tuple[str, int, int, str]] = []
-        """Of recovery: folder, end offset, bytes that were cut off, why."""
+        """Recovered logs: folder, end offset, bytes that were cut off, reason."""
         mark = disk.read(CLEAN_STOP)
         self.was_clean = mark is not None
         """Whether the process before has stopped cleanly."""
         self.broker_epoch = -1 if mark is None else read_clean_stop(mark)
         """That of the broker that did."""
+        self.failure = ""
+        """Why a partition cannot be led as it should: a start is refused for it."""
+        self.strays: list[str] = []
+        """Folders that were set aside: the metadata does not know them, or another log needs their name."""
+        self._loaded: dict[str, FileLog] = {}
+        """Logs of the process before, by folder."""
         self.recovery_points = self._offsets(RECOVERY_POINTS)
         self.log_starts = self._offsets(LOG_STARTS)
         self.cleaned = self._offsets(CLEANED_OFFSETS)
-        for name in disk.folders():
+        self._found = frozenset(disk.folders())
+        for name in sorted(self._found):
             self._open_folder(name)
         self._written: dict[str, bytes] = {}
 
@@ -90,7 +120,7 @@ class FileStore(LogStore):
             self.disk.warn(name, "it is no replica that is in use, and is left alone")
             return
         data = self.disk.read(f"{name}/{PARTITION_METADATA}")
-        if not data:
+        if not data or is_cut_off(data):
             if name == METADATA_FOLDER:
                 self._load(folder, METADATA_TOPIC)
             else:
@@ -105,65 +135,118 @@ class FileStore(LogStore):
     def _load(self, folder: Folder, topic_id: bytes) -> None:
         log = self._make(topic_id, folder.partition, TopicConfig())
         log.load(folder)
+        other = self.find(topic_id, folder.partition)
+        if isinstance(other, FileLog):
+            raise DamagedFile(
+                f"{other.folder} and {log.folder} are the same partition of the topic {text_of(topic_id)}, so one of"
+                " them is a copy"
+            )
         self._logs.setdefault(topic_id, {})[folder.partition] = log
+        self._loaded[log.folder] = log
 
     def _make(self, topic_id: bytes, index: int, config: TopicConfig) -> FileLog:
-        kind = MetadataFileLog if topic_id == METADATA_TOPIC else FileLog
+        kind = MetadataFileLog if topic_id == METADATA_TOPIC else ReplicatedLog if len(self.voters) > 1 else FileLog
         return kind(self, topic_id=topic_id, index=index, config=config)
 
     def begin(self) -> None:
         """From now on the directory is not as a clean stop has left it."""
         self.disk.remove(CLEAN_STOP)
+        # Else the mark may be there again after the machine's death, beside files that are not as it says.
+        self.disk.sync("")
         for log in self.logs():
             assert isinstance(log, FileLog)
             log.begin()
 
-    # ------------------------------------------------------------------ see `LogStore`
-
     def open(self, topic_id: bytes, index: int, config: TopicConfig) -> Log:
-        """See `LogStore`."""
+        return self.place(topic_id, index, config)
+
+    def place(self, topic_id: bytes, index: int, config: TopicConfig) -> FileLog:
         log = self.find(topic_id, index)
         if log is None:
-            log = self._make(topic_id, index, config)
-            self._logs.setdefault(topic_id, {})[index] = log
-        else:
-            log.configure(config)
+            made = self._make(topic_id, index, config)
+            self.adopt(made)
+            return made
+        assert isinstance(log, FileLog), "all logs of a directory are in files"
+        log.configure(config)
         return log
 
+    def adopt(self, log: FileLog) -> None:
+        self._logs.setdefault(log.topic_id, {})[log.index] = log
+
+    def forget(self, topic_id: bytes, index: int | None = None) -> None:
+        if index is None:
+            self._logs.pop(topic_id, None)
+        else:
+            self._logs.get(topic_id, {}).pop(index, None)
+
+    def volume(self) -> tuple[int, int]:
+        """See `LogStore`; zeros of a disk that does not say."""
+        try:
+            return self.disk.space()
+        except DiskError as error:
+            self.disk.warn("", str(error))
+            return 0, 0
+
     def shed(self, size: int) -> bool:
-        """See `LogStore`: there is always room, until the disk says that there is none."""
+        """See `LogStore`: there is always room, until the disk is full."""
         return True
 
-    # ------------------------------------------------------------------ what its logs ask for
-
     def now(self) -> int:
-        """The time (ms)."""
         return self._now()
 
     def unique(self) -> str:
-        """32 hexadecimal digits that were never given."""
         return self._unique()
 
-    def note_cut(self, folder: str, index: SegmentIndex, data: memoryview) -> None:
+    def remove_later(self, name: str, delay_ms: int) -> None:
+        """Remove a file or a folder, which has a name for that already, when this time is over."""
+        heappush(self._leaving, (self.now() + delay_ms, name))
+
+    def _remove_due(self) -> None:
+        while self._leaving and self._leaving[0][0] <= self.now():
+            self.disk.later(partial(self.disk.remove, heappop(self._leaving)[1]))
+
+    def note_cut(self, folder: str, index: SegmentIndex, data: memoryview) -> bool:
         """Recovery has ended a log here; room that was reserved and never written to is nothing to speak of."""
         torn = bytes(data[index.size :]).rstrip(b"\0")
         if torn:
             self.cut.append((folder, index.next_offset, len(torn), index.problem))
+        return bool(torn)
 
-    # ------------------------------------------------------------------ what happens now and then
+    def missing(self, is_known: Callable[[str, int], object | None]) -> list[str]:
+        """The folders of partitions that had records on the device, and are not there; the metadata has them."""
+        return [
+            folder
+            for (topic, index), flushed in self.recovery_points.items()
+            if flushed and (folder := f"{topic}-{index}") not in self._found and is_known(topic, index) is not None
+        ]
 
-    def set_strays_aside(self, is_known: Callable[[bytes], bool]) -> list[str]:
-        """Folders of topics that the metadata does not know get a name that says so; which they are."""
-        moved = []
-        for topic_id in [each for each in self._logs if each != METADATA_TOPIC and not is_known(each)]:
-            for log in self._logs.pop(topic_id).values():
-                assert isinstance(log, FileLog)
-                self.disk.rename(log.folder, f"{log.folder}.{self.unique()}-stray")
-                moved.append(log.folder)
-        return moved
+    def set_strays_aside(self, is_known: Callable[[bytes, int], bool]) -> None:
+        """Folders of partitions that the metadata does not know get a name that says so."""
+        for log in list(self._loaded.values()):
+            if log.topic_id != METADATA_TOPIC and not log.is_gone and not is_known(log.topic_id, log.index):
+                self._set_aside(log)
+        self._loaded.clear()
+
+    def _set_aside(self, log: FileLog) -> None:
+        self.disk.rename(log.folder, folder_aside(log.topic, log.index, unique=self.unique(), state="stray"))
+        self.strays.append(log.folder)
+        self.forget(log.topic_id, log.index)
+        del self._loaded[log.folder]
+        log.is_gone = True
+
+    def vacate(self, folder: str) -> None:
+        """See `Directory`."""
+        log = self._loaded.get(folder)
+        if log is not None and not log.is_gone:
+            self._set_aside(log)
+
+    def note_failure(self, failed: DiskError) -> None:
+        """See `Directory`."""
+        self.failure = self.failure or str(failed)
 
     def checkpoint(self) -> None:
-        """Write down how far all logs are."""
+        """Write down how far all logs are, and remove what has had its time."""
+        self._remove_due()
         logs = [
             log
             for log in self.logs()
@@ -173,7 +256,7 @@ class FileStore(LogStore):
         self._write(RECOVERY_POINTS, {key: log.recovery_point for key, log in keys.items()})
         self._write(
             HIGH_WATERMARKS,
-            {key: log.end_offset if log.mark is None else log.mark for key, log in keys.items()},
+            {key: log.committed for key, log in keys.items()},
         )
         self._write(LOG_STARTS, {key: log.start_offset for key, log in keys.items() if log.start_offset > 0})
         self._write(
@@ -183,13 +266,22 @@ class FileStore(LogStore):
     def _write(self, name: str, offsets: dict[tuple[str, int], int]) -> None:
         data = write_offsets(offsets)
         if self._written.get(name) != data:
-            self.disk.write(name, data)
+            self.disk.write(name, data, flush=name != HIGH_WATERMARKS)
             self._written[name] = data
 
-    def close(self, *, broker_epoch: int) -> None:
-        """The clean stop."""
+    def resume(self) -> None:
+        """The broker goes on after `close` in the same process, or after a crash: the mark of a clean stop goes."""
+        self.disk.remove(CLEAN_STOP)
+        self.disk.sync("")
         for log in self.logs():
             assert isinstance(log, FileLog)
-            log.close(flush=True)
+            log.resume()
+
+    def close(self, *, broker_epoch: int) -> None:
+        """The clean stop. Raises `DiskError`, and then there is no mark of it."""
+        logs = [log for log in self.logs() if isinstance(log, FileLog) and log.folder and not log.is_gone]
+        self.disk.sync(*(name for log in logs for name in log.close()))
+        for log in logs:
+            log.recovery_point = log.end_offset
         self.checkpoint()
         self.disk.write(CLEAN_STOP, write_clean_stop(broker_epoch), flush=True)

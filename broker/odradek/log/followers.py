@@ -1,9 +1,9 @@
-"""The other replicas of a partition, as its leader sees them: a replica is an acknowledged offset.
+"""The followers of a partition as its leader sees them: each is an acknowledged offset.
 
 No bytes are copied. A replica whose broker acknowledges at once has all records, and costs nothing; for one that lags
-(`odradek.replica.lag.ms`) the log keeps the end of its records (`Log.behind`).
-Every replica in sync has all records below the high watermark (KIP-101), which stands still while fewer replicas are in
-sync than `min.insync.replicas` (KIP-966).
+(`odradek.replica.lag.ms`) the log keeps the end of its records (`Log.behind`). Every replica in sync has all records
+below the high watermark (KIP-101), which does not advance while fewer replicas are in sync than `min.insync.replicas`
+(KIP-966).
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ class Followers:
         self._epoch = -1
         """Epoch of the partition's state that is known here."""
 
-    # ------------------------------------------------------------------ what the metadata says
-
     def adopt(
         self,
         *,
@@ -85,12 +83,12 @@ class Followers:
         slow: dict[int, Follower] = {}
         for replica, lag_ms in lags.items():
             if lag_ms == 0 and replica in self._alive:
-                log.behind.pop(replica, None)
+                log.catch_up(replica)
                 continue
             known = self._slow.get(replica)
             if replica not in log.behind:
                 begins = known is None and replica in new and replica not in in_sync
-                log.behind[replica] = log.start_offset if begins else end
+                log.acknowledge(replica, log.start_offset if begins else end)
             slow[replica] = self._follower(known, replica, lag_ms if replica in self._alive else NEVER, now)
         self._slow = slow
         for gone in log.behind.keys() - lags.keys():
@@ -114,8 +112,6 @@ class Followers:
                 lacks.append((now, end))
         return Follower(lag_ms, lacks)
 
-    # ------------------------------------------------------------------ acknowledgements
-
     def grew(self, now: int) -> None:
         """Note an append."""
         end = self._log.end_offset
@@ -132,7 +128,7 @@ class Followers:
         for replica, follower in self._slow.items():
             lacks, lag_ms = follower.lacks, follower.lag_ms
             while lag_ms != NEVER and lacks and lacks[0][0] + lag_ms <= now:
-                self._log.behind[replica] = lacks.popleft()[1]
+                self._log.acknowledge(replica, lacks.popleft()[1])
         return self._move_mark()
 
     def _move_mark(self) -> bool:
@@ -154,8 +150,6 @@ class Followers:
         """When all live replicas have adopted the log start that the leader has since this time (ms); None: never."""
         lags = [follower.lag_ms for replica, follower in self._slow.items() if replica in self._alive]
         return None if NEVER in lags else since + max(lags, default=0)
-
-    # ------------------------------------------------------------------ who is in sync
 
     def wanted(self, now: int, *, lag_max_ms: int, first_offset: int) -> list[int]:
         """The ISR as it should be: without replicas that lag for too long, with those that have caught up.

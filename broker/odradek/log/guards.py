@@ -19,10 +19,10 @@ class Guard(Struct, frozen=True):
 
 
 class Pending(Struct):
-    """A producer whose transaction is about to begin here.
+    """A producer whose first transactional write here is being verified.
 
-    `lowest_sequence` is the lowest base sequence in a request: a later batch may not overtake it while it is retried.
-    `supports_epoch_bump` is that of the first request of the epoch, even if a later one differs.
+    `lowest_sequence` is the lowest base sequence of its requests: a later batch must not overtake it while it is
+    retried. `supports_epoch_bump` is that of the first request of the epoch, even if a later one differs.
     """
 
     guard: Guard
@@ -52,8 +52,8 @@ class Guards:
         if producer_epoch > pending.producer_epoch:
             pending.producer_epoch = producer_epoch
             pending.lowest_sequence = base_sequence
-            # Kafka keeps what the first request of all said. Then a late batch of a newer client, refused meanwhile,
-            # has the marker of the older client that took its place leave the guard to what that marker ends.
+            # Kafka keeps the value of the very first request. Then a late batch of a newer client, which was refused,
+            # has the effect that the marker of the older client that replaced it does not remove the guard.
             pending.supports_epoch_bump = supports_epoch_bump
         elif producer_epoch == pending.producer_epoch:
             pending.lowest_sequence = min(pending.lowest_sequence, base_sequence)

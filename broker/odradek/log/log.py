@@ -1,16 +1,17 @@
-"""The log of one partition: segments, leader epochs, aborted transactions, and where the log starts.
+"""The log of one partition: segments, leader epochs, aborted transactions, and the log start offset.
 
-This is what outlives a leader: in a real cluster it lies on disks, here it lies in memory, once (see `log_store`).
-It knows batches and offsets; producers, transactions and who leads are the partition's.
+A log outlives its leader: in a real cluster it is on disks, here it is in memory, once (see `log_store`). It knows
+batches and offsets; producers, transactions and leadership belong to the partition.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import TopicConfig
+from odradek.core.spare_pages import SparePages
 from odradek.log.aborted import AbortedIndex
 from odradek.log.epochs import LeaderEpochs
 from odradek.log.segment import Segment
@@ -29,10 +30,15 @@ ENDED = 2**31
 
 
 class Room(Protocol):
-    """Where the logs of a cluster lie, as one of them needs to know it."""
+    """Where the logs of a cluster lie, as one of them needs to know it.
+
+    A Protocol: the store of logs imports the logs, and a store without a directory is one as well.
+    """
 
     room: int
     """Bytes left; kept by the logs."""
+    spare: SparePages
+    clients_ahead_ms: int
 
     @property
     def segment_bytes(self) -> int: ...
@@ -43,7 +49,10 @@ class Room(Protocol):
 
 
 class LeaderOfLog(Protocol):
-    """What the leader of a partition knows of its log besides what is in it."""
+    """The leader's knowledge of the log that is not in the log.
+
+    A Protocol: partitions import their logs.
+    """
 
     is_leader: bool
     """Whether no later leader has taken the log over; kept by the log."""
@@ -55,7 +64,7 @@ class LeaderOfLog(Protocol):
         """The producers, as of the end of the log."""
 
     def is_last_of_producer(self, batch: Batch) -> bool:
-        """Whether no later batch tells the last sequence, or the epoch, of a producer that is known."""
+        """Whether no later batch gives the last sequence, or the epoch, of a known producer."""
 
 
 class Log:
@@ -65,14 +74,14 @@ class Log:
         self.store = store
         self.topic_id = topic_id
         self.topic = ""
-        """Name of the topic, for facts; known once somebody has led the partition."""
+        """Name of the topic, for facts; known from the first leader on."""
         self.index = index
         self.leader_epoch = -1
         """Epoch of the leader that may append."""
         self.start_offset = 0
         self.end_offset = 0
         self.mark: int | None = None
-        """The high watermark, while the other replicas need time; None: what is appended is committed."""
+        """The high watermark, while other replicas lag; None: every appended record is committed."""
         self.behind: dict[int, int] = {}
         """Where the records of a replica end that takes its time; one that is not named has all there are."""
         self.size_bytes = 0
@@ -83,9 +92,9 @@ class Log:
         self.snapshots: list[Snapshot] = []
         """Producer states to begin a replay from, oldest first."""
         self.leader: LeaderOfLog | None = None
-        """Whoever leads the partition, or did last; it takes a snapshot before batches go that none has seen."""
+        """The present or last leader; it takes a snapshot of producers before batches are dropped that none covers."""
         self.awaited_by: set[int] = set()
-        """Brokers that have a replica, and readers who wait there for more."""
+        """Brokers that have a replica, and readers that wait for more records."""
         self.segments: list[Segment] = []
         self._bases: list[int] = []
         self._active: Segment | None = None
@@ -120,7 +129,16 @@ class Log:
         if self.leader is not None:
             self.leader.is_leader = False
 
-    # ------------------------------------------------------------------ writing
+    def place(self, replicas: Collection[int]) -> None:
+        """Learn which brokers have a replica; logs that are in memory, or of one broker, have nothing to do."""
+
+    def acknowledge(self, replica: int, end: int) -> None:
+        """A replica that takes its time has all records before this offset."""
+        self.behind[replica] = end
+
+    def catch_up(self, replica: int) -> None:
+        """A replica has all records there are, from now on as soon as they are appended."""
+        self.behind.pop(replica, None)
 
     def append(self, batch: Batch, *, leader_epoch: int, now: int, log_append_time: bool = False) -> int:
         """Copy the batch to the end of the log, stamp it, and return its base offset.
@@ -135,13 +153,24 @@ class Log:
             or segment.size + size > segment.capacity
             or batch.max_timestamp - segment.first_timestamp > self._segment_ms
         ):
-            segment = self._begin(max(size, self._segment_bytes), now=now)
+            segment = self._thaw(batch, size) or self._begin(max(size, self._segment_bytes), now=now)
         base_offset = self.end_offset
         segment.append(batch, base_offset, size=size, leader_epoch=leader_epoch, log_append_time=log_append_time)
         self.end_offset = segment.next_offset
         self.size_bytes += size
         self.store.room -= size
         return base_offset
+
+    def _thaw(self, batch: Batch, size: int) -> Segment | None:
+        """In a fork: give the active segment memory of its own if the batch fits; the first append copies it."""
+        active = self._active
+        if active is None or not active.is_shared:
+            return None
+        full = active.size + size > self._segment_bytes
+        if full or batch.max_timestamp - active.first_timestamp > self._segment_ms:
+            return None
+        self._active = self.segments[-1] = active.thawed(self._segment_bytes)
+        return self._active
 
     def _begin(self, capacity: int, *, now: int) -> Segment:
         self.seal()
@@ -151,6 +180,7 @@ class Log:
             created=now,
             number=self.store.next_number(),
             busy=bool(self.segments) and self.segments[-1].busy,
+            spare=self.store.spare,
         )
         self.segments.append(segment)
         self._bases.append(self.end_offset)
@@ -163,10 +193,13 @@ class Log:
         if active is not None and active.has_producers:
             self.snapshot()
 
-    def truncate(self, offset: int) -> None:
-        """Forget everything from the batch that holds this offset on: a new leader does not have it.
+    def flush_if_old(self, now: int) -> None:
+        """Have everything on the device, if the last time was `flush.ms` ago; memory has none."""
 
-        What is committed is lost only where a replica leads that was not in sync (an unclean election).
+    def truncate(self, offset: int) -> None:
+        """Remove everything from the batch with this offset on: a new leader does not have it.
+
+        Committed records are lost only if the leader was not in sync (an unclean election).
         """
         if offset >= self.end_offset:
             return
@@ -175,12 +208,14 @@ class Log:
         self.end_offset = offset
         last = self.segments[-1] if self.segments else None
         if last is not None:
+            if last.is_shared:
+                last = self.segments[-1] = last.frozen()
             forgotten = last.truncate(offset)
             self._account(-forgotten)
             if forgotten:
                 self.end_offset = last.next_offset
         self.start_offset = min(self.start_offset, self.end_offset)
-        # The last segment may be empty now, or hold nothing but what lies before the start.
+        # The last segment may now be empty, or have only records below the log start.
         if last is not None and (not last.size or last.next_offset <= self.start_offset):
             self._forget([last])
         self.first_dirty_offset = min(self.first_dirty_offset, self.end_offset)
@@ -196,7 +231,36 @@ class Log:
         """The segments that nothing is appended to any more."""
         return self.segments if self._active is None else self.segments[:-1]
 
-    # ------------------------------------------------------------------ removing
+    def fork(self, store: Room) -> Log:
+        """The present log in another store: both go on independently, and share the existing batches.
+
+        Sealed segments never change, and written bytes are never overwritten, so only the index of the active segment
+        is copied. The producers are those of this moment.
+        """
+        copy = Log(store, topic_id=self.topic_id, index=self.index, config=self.config)
+        copy.topic, copy.leader_epoch = self.topic, self.leader_epoch
+        copy.start_offset, copy.end_offset = self.start_offset, self.end_offset
+        copy.mark, copy.behind = self.mark, dict(self.behind)
+        copy.first_dirty_offset = self.first_dirty_offset
+        for epoch, start in self.epochs.entries():
+            copy.epochs.assign(epoch, start)
+        copy.aborted.adopt(self.aborted)
+        copy.snapshots = list(self.snapshots)
+        if self.leader is not None and (not copy.snapshots or copy.snapshots[-1].offset < self.end_offset):
+            copy.snapshots = [*copy.snapshots, self.leader.snapshot()][-_SNAPSHOTS_MAX:]
+        segments = list(self.segments)
+        if self._active is not None and not self._active.is_shared:
+            segments[-1] = self._active.frozen()
+        for segment in segments:
+            segment.share()
+        copy.adopt_segments(segments, is_active=self._active is not None)
+        return copy
+
+    def adopt_segments(self, segments: Sequence[Segment], *, is_active: bool) -> None:
+        """Have these segments, and none yet; the last one may be appended to, in memory of its own."""
+        self.segments, self._bases = list(segments), [segment.base_offset for segment in segments]
+        self._active = self.segments[-1] if is_active else None
+        self._account(sum(segment.size for segment in segments))
 
     def advance_start(self, offset: int) -> list[Segment]:
         """Let the log begin here; the segments that lie wholly before are dropped and returned."""
@@ -211,6 +275,10 @@ class Log:
         self.epochs.truncate_start(offset)
         self.aborted.truncate_start(offset)
         return dropped
+
+    def note_compacted(self, until: int) -> None:
+        """A pass of compaction has come to this offset."""
+        self.first_dirty_offset = max(self.first_dirty_offset, until)
 
     def replace(self, old: Sequence[Segment], new: Segment | None) -> bool:
         """Put one segment in the place of consecutive sealed ones; False if any of them is gone."""
@@ -242,12 +310,12 @@ class Log:
         self.segments = [segment for segment in self.segments if id(segment) not in gone]
         self._bases = [segment.base_offset for segment in self.segments]
         self._account(-sum(segment.size for segment in segments))
+        for segment in segments:
+            segment.leave(self.store.spare)
 
     def _account(self, size: int) -> None:
         self.size_bytes += size
         self.store.room -= size
-
-    # ------------------------------------------------------------------ snapshots of producer state
 
     def snapshot(self) -> None:
         """Keep the producer state as of the end of the log."""
@@ -261,10 +329,8 @@ class Log:
         if not self.snapshots or self.snapshots[-1].offset < offset:
             self.snapshot()
 
-    # ------------------------------------------------------------------ reading
-
     def read(self, offset: int, *, max_bytes: int, until: int, min_one: bool = False) -> memoryview:
-        """A slice of one segment from the batch that holds this offset on, all below `until`; it may end within one."""
+        """A slice of one segment from the batch with this offset on, all below `until`; its last batch may be cut."""
         if offset >= until:
             return EMPTY
         at = self._locate(offset)
@@ -274,7 +340,7 @@ class Log:
         return segment.slice(index, max_bytes=max_bytes, until=until, min_one=min_one)
 
     def batch_begin(self, offset: int) -> int:
-        """Base offset of the batch that holds this offset, or of the next one; the end of the log if there is none."""
+        """Base offset of the batch with this offset, or of the next one; the end of the log if there is none."""
         at = self._locate(offset)
         if at is None:
             return self.end_offset
@@ -321,21 +387,21 @@ class Log:
                     yield batch
 
     def with_max_timestamp(self) -> Batch | None:
-        """The first batch with the greatest timestamp of the log; None if no batch has one."""
-        greatest = -1
-        for segment in self.segments:
-            if segment.base_offset >= self.start_offset:
-                greatest = max(greatest, segment.max_timestamp)
-            else:  # the log starts within it
-                for index in range(segment.index_of(self.start_offset), len(segment.offsets)):
-                    greatest = max(greatest, segment.batch(index).max_timestamp)
-        return None if greatest < 0 else next(self.first_with_timestamp(greatest), None)
+        """The first batch with the greatest timestamp of the segments; None if no batch has one.
+
+        As in Kafka it may lie before the start: a segment that the log starts within counts as a whole.
+        """
+        newest = max(self.segments, key=lambda segment: segment.max_timestamp, default=None)
+        if newest is None or newest.max_timestamp < 0:
+            return None
+        index = newest.first_at_or_after(newest.max_timestamp)
+        return newest.batch(index) if index < len(newest.offsets) else None
 
     def aborted_in(self, offset: int, size: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the aborted transactions in the `size` bytes that were read from here on.
 
-        Kafka looks up to the next entry of its sparse offset index, so that a short log answers all of them; what is
-        too much does no harm.
+        Kafka searches up to the next entry of its sparse offset index, so that a short log returns all of them; clients
+        ignore those that they do not need.
         """
         at = self._locate(offset) if size and self.aborted.entries else None
         if at is None:

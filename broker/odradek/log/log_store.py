@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from odradek.config.table import TopicConfig
 from odradek.core.machine import Fact
+from odradek.core.spare_pages import SparePages
 from odradek.log.log import Log
 from odradek.log.segment import SEGMENT_BYTES, Segment
 
@@ -16,6 +17,8 @@ __all__ = ["LogStore"]
 _SEGMENT_SHARE = 16
 """A segment is at most this fraction of all memory, so that dropping one does not empty the store."""
 _SEGMENT_BYTES_MIN = 64 * 1024
+_SPARE_SHARE = 16
+"""At most this fraction of all memory is kept, beside it, for the next segments."""
 
 
 class LogStore:
@@ -26,12 +29,17 @@ class LogStore:
         self.room = bytes_max
         """Bytes left; kept by the logs. Appends of coordinators are never refused, so it may fall below zero."""
         self.segment_bytes = min(SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, bytes_max // _SEGMENT_SHARE))
+        self.spare = SparePages(bytes_max // _SPARE_SHARE)
         self.facts: list[Fact] = []
         """Facts about segments that were dropped to stay within the bound, for the node that takes them."""
+        self.path = "memory"
+        """The directory of the logs, as clients see it."""
         self.directories: tuple[bytes, ...] = ()
         """Ids of the directories in which the logs are files (KIP-858)."""
+        self.clients_ahead_ms = 0
+        """The limit by which timestamps of clients may be ahead of the brokers' clock, besides those of topics."""
         self.metadata_snapshot: tuple[int, int, bytes] | None = None
-        """The snapshot that the metadata log goes on from: its end offset, epoch and file; None: the log has it all."""
+        """The snapshot that precedes the metadata log: its end offset, epoch and file; None: the log is complete."""
         self._logs: dict[bytes, dict[int, Log]] = {}
         self._numbers = 0
 
@@ -39,6 +47,24 @@ class LogStore:
     def bytes_held(self) -> int:
         """Bytes of all batches of all logs."""
         return self.bytes_max - self.room
+
+    def path_of(self, node_id: int) -> str:
+        """The directory of a broker's logs, as clients see it."""
+        return self.path
+
+    def directories_of(self, node_id: int) -> tuple[bytes, ...]:
+        """Ids of the directories in which a broker's logs are files (KIP-858)."""
+        return self.directories
+
+    def absent(self, node_id: int) -> None:
+        """A broker is stopped or paused: until it is back nothing is written in its directory."""
+
+    def back(self, node_id: int) -> None:
+        """A broker that was absent runs again."""
+
+    def volume(self) -> tuple[int, int]:
+        """The size of where the logs lie, and how much of it can still be used (bytes)."""
+        return self.bytes_max, max(0, self.room)
 
     def open(self, topic_id: bytes, index: int, config: TopicConfig) -> Log:
         """The log of this partition; it is made if necessary."""
@@ -54,6 +80,24 @@ class LogStore:
         """The log of this partition; None if it was never opened."""
         return self._logs.get(topic_id, {}).get(index)
 
+    def fork(self, *, bytes_max: int | None = None) -> LogStore:
+        """All logs as they are now, in a store of their own; see `Log.fork`. `bytes_max`: the same unless it is given.
+
+        A log that nothing was ever appended to is as good as none.
+        """
+        copy = LogStore(bytes_max=self.bytes_max if bytes_max is None else bytes_max)
+        copy._numbers = self._numbers
+        for topic_id, logs in self._logs.items():
+            written = {index: log.fork(copy) for index, log in logs.items() if log.end_offset}
+            if written:
+                copy._logs[topic_id] = written
+        return copy
+
+    def take_in(self, log: Log) -> None:
+        """A log that was made elsewhere lies here from now on."""
+        self._logs.setdefault(log.topic_id, {})[log.index] = log
+        self._numbers = max(self._numbers, *(segment.number for segment in log.segments), 0)
+
     def drop(self, topic_id: bytes) -> None:
         """The topic was deleted: give back the memory of all its partitions.
 
@@ -63,7 +107,6 @@ class LogStore:
             log.end()
 
     def logs(self) -> list[Log]:
-        """All logs."""
         return [log for logs in self._logs.values() for log in logs.values()]
 
     def next_number(self) -> int:

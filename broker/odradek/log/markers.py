@@ -57,7 +57,7 @@ ADMIT_MARKER: dict[tuple[MarkerRule, MarkerEpoch, TransactionHere], ErrorCode] =
     (MarkerRule.BUMPED_EPOCH, MarkerEpoch.OLDER, TransactionHere.NONE): _FENCED,
     # A late marker of the transaction before must not end the one that is open with its epoch ...
     (MarkerRule.BUMPED_EPOCH, MarkerEpoch.SAME, TransactionHere.OPEN): _FENCED,
-    # ... but with nothing open it is a retry whose answer was lost, and is written again (KAFKA-19999).
+    # ... but if no transaction is open it is a retry whose answer was lost, and is written again (KAFKA-19999).
     (MarkerRule.BUMPED_EPOCH, MarkerEpoch.SAME, TransactionHere.NONE): _OK,
     (MarkerRule.BUMPED_EPOCH, MarkerEpoch.NEWER, TransactionHere.OPEN): _OK,
     (MarkerRule.BUMPED_EPOCH, MarkerEpoch.NEWER, TransactionHere.NONE): _OK,
@@ -65,7 +65,7 @@ ADMIT_MARKER: dict[tuple[MarkerRule, MarkerEpoch, TransactionHere], ErrorCode] =
 
 
 def admit_marker(*, epoch: int, stored_epoch: int, is_open: bool, transaction_version: int) -> ErrorCode:
-    """Whether the marker's epoch is good for a producer whose last epoch here is `stored_epoch`."""
+    """Whether a marker with this epoch is valid for a producer whose last epoch here is `stored_epoch`."""
     rule = MarkerRule.BUMPED_EPOCH if transaction_version >= _EPOCH_BUMP_SINCE else MarkerRule.SAME_EPOCH
     # At the last epoch there is nothing left to bump to, so the marker of an exhausted producer id may come again.
     here = TransactionHere.OPEN if is_open and epoch < PRODUCER_EPOCH_MAX else TransactionHere.NONE

@@ -1,20 +1,21 @@
-"""The metadata log in its folder: a quorum of one (KIP-595), whose leader begins each epoch with a control record."""
+"""The metadata log in its folder: a quorum (KIP-595), whose leader begins each epoch with a control record."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.log.file_log import FileLog
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
+from odradek.log.epochs import LeaderEpochs
 from odradek.log.files.marks import QuorumState, read_quorum_state, write_quorum_state
-from odradek.log.files.names import QUORUM_STATE
+from odradek.log.files.names import QUORUM_STATE, read_checkpoint_file, read_segment_file
 from odradek.log.log import NO_REPLICA
+from odradek.log.replicated_log import ReplicatedLog
 from odradek.records.control import leader_change
 
 if TYPE_CHECKING:
     from odradek.config.table import TopicConfig
-    from odradek.log.file_log import Directory
-    from odradek.log.files.names import Folder
+    from odradek.log.file_log import Directory, FileLog
+    from odradek.log.files.names import Folder, SnapshotId
 
 __all__ = ["METADATA_FOLDER", "METADATA_TOPIC", "MetadataFileLog"]
 
@@ -23,17 +24,28 @@ METADATA_TOPIC = (1).to_bytes(16, "big")
 METADATA_FOLDER = "__cluster_metadata-0"
 
 
-class MetadataFileLog(FileLog):
-    """The metadata log of a broker that is its own quorum."""
+class MetadataFileLog(ReplicatedLog):
+    """The metadata log of a broker that is its own quorum, or that is in one with the other brokers of its cluster."""
 
     def __init__(self, store: Directory, *, topic_id: bytes, index: int, config: TopicConfig) -> None:
         super().__init__(store, topic_id=topic_id, index=index, config=config)
         self.quorum: QuorumState | None = None
-        """What the process before has left."""
+        """The metadata log of the process before."""
         self.leader_epoch = 0  # a quorum's first epoch is 1
+        self._is_anew = False
+        """Whether the files of the process before go at `begin`."""
+
+    @property
+    def checks_all(self) -> bool:
+        """See `FileLog`: Kafka checks the whole metadata log at each start, also after a clean stop."""
+        return True
+
+    @property
+    def syncs(self) -> bool:
+        """See `FileLog`: a quorum's leader has its records on the device before they count (KIP-595)."""
+        return True
 
     def load(self, folder: Folder) -> None:
-        """See `FileLog`."""
         super().load(folder)
         name = f"{self.folder}/{QUORUM_STATE}"
         data = self.disk.read(name)
@@ -46,13 +58,66 @@ class MetadataFileLog(FileLog):
 
     def lead(self, leader_epoch: int, *, topic: str = "", replica: int = NO_REPLICA) -> int:
         """See `Log`. Nothing of an epoch is written before the epoch itself."""
+        self.settle_with(replica, topic)
         node_id = self.files.node_id
-        if not self.folder:
-            self._settle(topic)
-        voters = (node_id,) if self.quorum is None else self.quorum.voters
-        self.quorum = QuorumState(node_id, leader_epoch, voters)
-        self.disk.write(f"{self.folder}/{QUORUM_STATE}", write_quorum_state(self.quorum), flush=True)
+        voters = self.files.voters if self.quorum is None else self.quorum.voters
+        self.adopt_quorum(QuorumState(node_id, leader_epoch, voters))
+        if self.copies is not None:
+            self.copies.place(self.files.voters)
+            for _, copy in self.copies.at_once():
+                assert isinstance(copy, MetadataFileLog), "a copy is of the same kind"
+                copy.adopt_quorum(QuorumState(node_id, leader_epoch, voters))
         lost = super().lead(leader_epoch, topic=topic, replica=replica)
         now = self.files.now()
-        self.append(leader_change(node_id, timestamp=now), leader_epoch=leader_epoch, now=now)
+        change = leader_change(node_id, timestamp=now, voters=self.files.voters)
+        self.append(change, leader_epoch=leader_epoch, now=now)
         return lost
+
+    def begin_behind(self, snapshot: SnapshotId) -> None:
+        """Have nothing but what follows this snapshot: the log ends before it (Kafka's `truncateToLatestSnapshot`)."""
+        self.segments, self._bases, self._last = [], [], None
+        self._account(-self.size_bytes)
+        self.start_offset = self.end_offset = self.recovery_point = snapshot.end_offset
+        self.epochs, self.snapshots = LeaderEpochs(), []
+        self.leader_epoch = max(self.leader_epoch, snapshot.epoch)
+        self._is_anew = True
+
+    def begin(self) -> None:
+        super().begin()
+        if not self._is_anew:
+            return
+        self._is_anew = False
+        there = self.disk.files(self.folder)
+        found = [each for each in map(read_segment_file, there) if each is not None and not each.state]
+        for base in {each.base_offset for each in found if each.base_offset != self.end_offset}:
+            self._remove(base, there)
+        self._write_empty()
+        self._write_epochs()
+
+    def adopt_quorum(self, quorum: QuorumState) -> None:
+        """Keep who leads the quorum, and in which epoch."""
+        self.quorum = quorum
+        self.disk.write(f"{self.folder}/{QUORUM_STATE}", write_quorum_state(quorum), flush=True)
+
+    def catch_up(self, replica: int) -> None:
+        """See `Log`: a voter that has heard of the leader keeps it."""
+        super().catch_up(replica)
+        copy = None if self.copies is None else self.copies.logs.get(replica)
+        if isinstance(copy, MetadataFileLog) and self.quorum is not None:
+            copy.adopt_quorum(self.quorum)
+            copy.fetch_snapshots(self)
+
+    def start_again(self, origin: FileLog) -> None:
+        """See `FileLog`: a follower fetches the snapshot that precedes the log first (KIP-630)."""
+        self.fetch_snapshots(origin)
+        super().start_again(origin)
+
+    def fetch_snapshots(self, origin: FileLog) -> None:
+        """Have the snapshots that the leader has, before metadata goes with which they begin."""
+        there = self.disk.files(self.folder)
+        for name in origin.disk.files(origin.folder):
+            found = read_checkpoint_file(name)
+            if found is not None and found.end_offset >= max(1, origin.start_offset) and name not in there:
+                data = origin.disk.read(f"{origin.folder}/{name}")
+                if data:
+                    self.disk.write(f"{self.folder}/{name}", data, flush=True)

@@ -1,15 +1,13 @@
-"""A partition on the broker that leads it: the one door to its log.
+"""A partition on its leader: the only access to its log.
 
-Whoever appends, a client, a coordinator or the end of a transaction, is admitted here by the producer state; then the
-batch is copied into the log; then the state is folded.
-There is one copy of each log: a replica is how far it has acknowledged (`followers`). While all acknowledge at once the
-high watermark is the end of the log.
+Every append, of a client, a coordinator or a transaction marker, is checked by the producer state; then the batch is
+copied into the log; then the state is updated. There is one copy of each log: a replica is an acknowledged offset
+(`followers`). While all replicas acknowledge at once the high watermark is the end of the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import cast
 
 from odradek.config.table import TopicConfig
 from odradek.core.machine import Fact, LogRecord, Refused, TransactionalAppend
@@ -26,12 +24,11 @@ from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState,
 from odradek.log.replica import check_leader_epoch
 from odradek.log.retention import retain
 from odradek.log.transaction_facts import marker_facts, opened_fact, stable_offset_fact
-from odradek.records.batch import LENGTH_BASE, NO_TIMESTAMP, TRANSACTIONAL, Batch
+from odradek.records.batch import LENGTH_BASE, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch, plain_batch
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from odradek.records.control import Marker, end_txn_marker
-from odradek.records.plain import plain_batch
 from odradek.records.validate import TopicRules
-from odradek.releases import ProducerRules
+from odradek.releases.release import ProducerRules
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
@@ -82,7 +79,7 @@ class Partition:
         self.leader_since = now
         self.producers = ProducerState(producer_rules)
         self.facts: list[Fact] | None = None
-        """A list, if somebody wants to know what happens; emptied by whoever reads it."""
+        """A list for facts, or None if they are not wanted; its reader empties it."""
         self.followers = Followers(log, leader=leader)
         self.is_short = False
         """Whether too few replicas are in sync for a write that wants all of them."""
@@ -91,19 +88,18 @@ class Partition:
         self.lost_offsets = log.lead(leader_epoch, topic=topic, replica=leader)
         """How many the leader before had, and this one has not."""
         self.first_offset = log.end_offset
-        """Where this leader goes on."""
+        """The end offset of the log when this leader began."""
         self._replay()
 
     def configure(self, config: TopicConfig) -> None:
-        """Adopt the settings of the topic."""
         self.config = config
-        self.rules = _rules(self.topic, config)
-        """What a client's records are validated by before they come here."""
+        self.rules = _rules(self.topic, config, ahead_ms=self.log.store.clients_ahead_ms)
+        """The validation of records of clients."""
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self.log.configure(config)
 
     def _replay(self) -> None:
-        """Fold what the leaders before appended; guards were theirs and are gone."""
+        """Fold the batches of earlier leaders; verification guards are volatile and lost."""
         log = self.log
         snapshot = log.snapshots[-1] if log.snapshots else Snapshot(0, ())
         self.producers.restore(snapshot)
@@ -113,14 +109,10 @@ class Partition:
         log.leader = self
 
     def snapshot(self) -> Snapshot:
-        """The producers, as of the end of the log."""
         return self.producers.snapshot(self.log.end_offset)
 
     def is_last_of_producer(self, batch: Batch) -> bool:
-        """Whether no later batch tells the last sequence, or the epoch, of a producer that is known."""
         return self.producers.is_last(batch)
-
-    # ------------------------------------------------------------------ where it stands
 
     @property
     def high_watermark(self) -> int:
@@ -130,7 +122,7 @@ class Partition:
 
     @property
     def is_new(self) -> bool:
-        """Whether what this leader began with is not committed yet."""
+        """Whether records from before this leader are not committed yet."""
         mark = self.log.mark
         return mark is not None and mark < self.first_offset
 
@@ -172,9 +164,9 @@ class Partition:
         epoch: int,
         now: int,
     ) -> bool:
-        """Adopt who has replicas, and how they are (`Followers.adopt`); whether that has moved the high watermark.
+        """Adopt the replicas and their state (`Followers.adopt`); whether that has moved the high watermark.
 
-        More than all replicas need not be in sync, whatever `min.insync.replicas` says.
+        `min.insync.replicas` is limited to the number of replicas.
         """
         required = min(self.config.min_insync_replicas, len(replicas))
         self.is_short = len(in_sync) < required
@@ -194,7 +186,7 @@ class Partition:
         return moved
 
     def acknowledged(self, now: int) -> bool:
-        """Count what the other replicas have acknowledged by now (ms); whether that has moved the high watermark."""
+        """Apply the acknowledgements of other replicas up to now (ms); whether that moved the high watermark."""
         if not self.is_leader:
             return False
         stable = self.last_stable_offset if self.facts is not None else 0
@@ -210,10 +202,8 @@ class Partition:
             self._tell_stable_offset(self.facts, stable)
 
     def check_leader_epoch(self, leader_epoch: int) -> ErrorCode:
-        """What to answer who believes that this epoch is the current one (KIP-320); -1 believes nothing."""
+        """The error for a request with this leader epoch (KIP-320); -1 is not checked."""
         return check_leader_epoch(leader_epoch, self.leader_epoch)
-
-    # ------------------------------------------------------------------ append
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, supports_epoch_bump: bool, now: int
@@ -225,10 +215,12 @@ class Partition:
         if not self.is_leader:
             return _NOT_LEADER
         producers = self.producers
-        if producers.rules.refuses_older_epochs and producer_epoch < producers.epoch_of(producer_id):
-            return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
-        if producers.is_ongoing(producer_id, producer_epoch=producer_epoch):
-            return AlreadyOpen()
+        producer = producers.producers.get(producer_id)
+        if producer is not None:
+            if producers.rules.refuses_older_epochs and producer_epoch < producer.epoch:
+                return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+            if producers.is_admitted(producer, producer_epoch):
+                return AlreadyOpen()
         return producers.guards.ask(
             producer_id,
             producer_epoch=producer_epoch,
@@ -258,27 +250,31 @@ class Partition:
         guard: Guard | None = None,
         verification_enabled: bool = True,
         compression: Compression = Compression.NONE,
+        base_sequence: int = NO_SEQUENCE,
     ) -> Appended | Refused:
-        """Append a coordinator's records as one batch, as part of the producer's transaction if one is named."""
+        """Append a coordinator's records as one batch, as part of the producer's transaction if one is named.
+
+        Their sequence is not looked at, whatever it is.
+        """
         if not records:
             end = self.log.end_offset
             return Appended(end, end, NO_TIMESTAMP, self.log.start_offset)
         if self.is_short:
             return NOT_ENOUGH_REPLICAS if self.is_leader else _NOT_LEADER
         if producer is None:
-            batch = plain_batch(records, timestamp=now, compression=compression)
+            batch = plain_batch(records, timestamp=now, base_sequence=base_sequence, compression=compression)
         else:
-            batch = _transactional(records, now, producer, compression)
+            batch = _transactional(records, now, producer, base_sequence, compression)
         size = batch.batch_length + LENGTH_BASE
         if size > self.config.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
         store = self.log.store
         if store.room < size:
             store.shed(size)
-        # Without a sequence nothing is a duplicate.
-        appended = cast("Appended | Refused", self._append(batch, Origin.COORDINATOR, now, guard, verification_enabled))
+        appended = self._append(batch, Origin.COORDINATOR, now, guard, verification_enabled)
+        assert type(appended) is not Duplicate, "of coordinators nothing is a duplicate"
         if size >= LARGE_BYTES:
-            # Such a record supersedes one that is as large, and comes more often than the cleaner.
+            # Such a record replaces one of the same size, and comes more often than the cleaner runs.
             self.compact(now, COMPACTED_PER_BYTE * size)
         return appended
 
@@ -335,9 +331,11 @@ class Partition:
         )
         if completed is not None and not commit:
             self._note_aborted(completed)
-        if self.log.mark is not None:
+        if self.log.mark is None:
+            self.producers.unreplicated.clear()  # all replicas have the marker
+        else:
             self.followers.grew(now)
-        self.producers.high_watermark_moved(self.high_watermark)
+            self.producers.high_watermark_moved(self.high_watermark)
         if self.facts is not None:
             self.facts += marker_facts(self.topic, self.index, batch, offset=offset, commit=commit, completed=completed)
             self._tell_stable_offset(self.facts, stable)
@@ -374,7 +372,7 @@ class Partition:
         return Appended(offset, log.end_offset, now if log_append_time else NO_TIMESTAMP, log.start_offset)
 
     def _duplicate(self, cached: CachedBatch) -> Duplicate:
-        # Kafka answers the batch's own timestamp as log append time, whoever set it.
+        # Kafka answers the batch's own timestamp as log append time, even if a client set it.
         return Duplicate(cached.base_offset, cached.last_offset + 1, cached.timestamp, self.log.start_offset)
 
     def _note_aborted(self, completed: Completed) -> None:
@@ -392,15 +390,14 @@ class Partition:
             end = self.high_watermark
             facts.append(stable_offset_fact(self.topic, self.index, high_watermark=end, last_stable_offset=stable))
 
-    # ------------------------------------------------------------------ read
-
     def read(
         self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one: bool = True
     ) -> ReadResult | Refused:
-        """What begins with the batch that holds this offset, up to what the reader may see; it may end within one."""
+        """The records from the batch with this offset on, up to the reader's limit; the last batch may be cut."""
         log = self.log
         if log.leader_epoch != self.leader_epoch:
-            # The next leader has appended what our producer state knows nothing of: we cannot tell what is committed.
+            # The next leader has appended batches that this state does not know, so the last stable offset is unknown
+            # here.
             return _NOT_LEADER
         start, end = log.start_offset, log.end_offset
         if not start <= offset <= end:
@@ -418,7 +415,7 @@ class Partition:
     def committed_since(self, position: int) -> Iterator[Batch]:
         """Every committed batch from this offset on, in order, those included that are committed meanwhile.
 
-        Who folds them keeps `batch.next_offset` as the next position, and so gets each exactly once.
+        A caller that keeps `batch.next_offset` as its next position gets each batch exactly once.
         """
         batches = self.log.batches(max(position, self.log.start_offset))
         return batches if self.log.mark is None else self._below_mark(batches)
@@ -444,14 +441,11 @@ class Partition:
         return offsets_before(self.log, timestamp, visible_end=self.high_watermark)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """Where the records of this leader epoch end (OffsetForLeaderEpoch)."""
         return self.log.epochs.end_of(epoch, log_end_offset=self.log.end_offset)
 
     def describe_producers(self) -> list[ProducerDescription]:
         """Every producer that the log still knows."""
         return [described(producer) for producer in self.producers.producers.values()]
-
-    # ------------------------------------------------------------------ housekeeping
 
     def delete_records(self, before: int) -> int | Refused:
         """Let the log begin at this offset, or at the high watermark for -1; the new log start offset."""
@@ -465,12 +459,12 @@ class Partition:
         return log.start_offset
 
     def retain(self, now: int) -> None:
-        """Delete what retention does not keep."""
+        """Delete segments beyond the limits of retention."""
         if self.is_leader:
             retain(self.log, now)
 
     def forget_producers(self, now: int, *, after_ms: int) -> None:
-        """Forget the producers, and the guards, that are older than this; who has a transaction open stays."""
+        """Forget expired producers and guards; a producer with an open transaction stays."""
         if self.is_leader:
             self.producers.expire(now, after_ms=after_ms)
 
@@ -493,7 +487,11 @@ def _storage_error(failed: DiskError) -> Refused:
 
 
 def _transactional(
-    records: Sequence[LogRecord], now: int, producer: TransactionalAppend, compression: Compression
+    records: Sequence[LogRecord],
+    now: int,
+    producer: TransactionalAppend,
+    base_sequence: int,
+    compression: Compression,
 ) -> Batch:
     return plain_batch(
         records,
@@ -501,17 +499,18 @@ def _transactional(
         attributes=TRANSACTIONAL,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
+        base_sequence=base_sequence,
         compression=compression,
     )
 
 
-def _rules(topic: str, config: TopicConfig) -> TopicRules:
+def _rules(topic: str, config: TopicConfig, *, ahead_ms: int) -> TopicRules:
     return TopicRules(
         name=topic,
         max_message_bytes=config.max_message_bytes,
         message_timestamp_type=config.message_timestamp_type,
         message_timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-        message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        message_timestamp_after_max_ms=config.message_timestamp_after_max_ms + ahead_ms,
         compacted=config.compacts,
         compression_type=config.compression_type,
         decompressed_bytes_max=min(config.max_decompressed_message_bytes, DECOMPRESSED_BYTES_MAX),

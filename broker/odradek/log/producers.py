@@ -20,7 +20,7 @@ from odradek.log.guards import Guard, Guards
 from odradek.log.markers import admit_marker
 from odradek.records.batch import CONTROL, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch
 from odradek.records.control import Marker, read_marker
-from odradek.releases import ProducerRules
+from odradek.releases.release import ProducerRules
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
@@ -45,7 +45,7 @@ _SEQUENCE_MAX = 2**31 - 1
 
 
 class Origin(Enum):
-    """The origin of a batch: batches of clients are fully checked, those of coordinators have no sequence."""
+    """The origin of a batch: batches of clients are fully checked, those of coordinators not for their sequence."""
 
     CLIENT = auto()
     COORDINATOR = auto()
@@ -74,7 +74,6 @@ class Producer(Struct):
     batches: list[CachedBatch] = []
 
     def copy(self) -> Producer:
-        """An independent copy."""
         return Producer(
             self.producer_id,
             self.epoch,
@@ -108,7 +107,7 @@ class Snapshot(Struct, frozen=True):
     offset: int
     producers: tuple[Producer, ...]
     unreplicated: tuple[Completed, ...] = ()
-    """Transactions whose marker is not committed yet: for the next leader they still hold the stable offset back."""
+    """Transactions whose marker is not committed yet: for the next leader they hold the last stable offset back."""
 
 
 class ProducerState:
@@ -124,8 +123,6 @@ class ProducerState:
         """Epochs of producers that need no verification, by producer id; volatile like guards."""
         self.unreplicated: list[Completed] = []
         """Ended transactions whose marker lies above the high watermark."""
-
-    # ------------------------------------------------------------------ decide
 
     def admit(
         self, batch: Batch, *, origin: Origin, guard: Guard | None = None, verification_enabled: bool = True
@@ -164,7 +161,7 @@ class ProducerState:
         """KIP-890, "Race Condition": a batch that opens a transaction needs the guard that no marker has taken away."""
         if not (batch.attributes & TRANSACTIONAL and verification_enabled):
             return None
-        if self._is_admitted(producer, batch.producer_epoch):
+        if self.is_admitted(producer, batch.producer_epoch):
             return None
         return None if self.guards.holds(batch.producer_id, guard) else Refused(ErrorCode.INVALID_TXN_STATE)
 
@@ -200,12 +197,8 @@ class ProducerState:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return error
 
-    def is_ongoing(self, producer_id: int, *, producer_epoch: int) -> bool:
-        """Whether this producer has an open transaction here, with this epoch if that matters, or a session."""
-        producer = self.producers.get(producer_id)
-        return producer is not None and self._is_admitted(producer, producer_epoch)
-
-    def _is_admitted(self, producer: Producer, epoch: int) -> bool:
+    def is_admitted(self, producer: Producer, epoch: int) -> bool:
+        """Whether it has an open transaction here, with this epoch if that matters, or a session."""
         if producer.first_offset != NO_OFFSET and (producer.epoch == epoch or not self.rules.asks_by_epoch):
             return True
         return bool(self.sessions) and self.sessions.get(producer.producer_id) == epoch
@@ -214,8 +207,6 @@ class ProducerState:
         """The epoch of the producer's last batch or marker; -1 if it is not known."""
         producer = self.producers.get(producer_id)
         return NO_PRODUCER_EPOCH if producer is None else producer.epoch
-
-    # ------------------------------------------------------------------ apply
 
     def apply(self, batch: Batch, base_offset: int) -> Completed | None:
         """Fold a batch with a producer id at this offset; returns the transaction that it ended, if any."""
@@ -228,7 +219,8 @@ class ProducerState:
         if batch.producer_epoch != producer.epoch:
             producer.adopt_epoch(batch.producer_epoch)
         last_offset = base_offset + batch.last_offset_delta
-        last_sequence = batch.last_sequence
+        first = batch.base_sequence
+        last_sequence = first if first == NO_SEQUENCE else (first + batch.last_offset_delta) & _SEQUENCE_MAX
         batches = producer.batches
         if len(batches) == CACHED_BATCHES:
             del batches[0]
@@ -287,8 +279,6 @@ class ProducerState:
             self.sessions.pop(producer_id, None)
         self.guards.expire(now, after_ms=after_ms)
 
-    # ------------------------------------------------------------------ read
-
     def is_last(self, batch: Batch) -> bool:
         """Whether the batch holds the last sequence of its producer, or else its epoch."""
         producer = self.producers.get(batch.producer_id)
@@ -310,8 +300,6 @@ class ProducerState:
     def stable_offset_after(self, completed: Completed) -> int:
         """The last stable offset after the end of this transaction: the next open one, or the offset behind it."""
         return next(iter(self.ongoing), completed.last_offset + 1)
-
-    # ------------------------------------------------------------------ snapshots
 
     def snapshot(self, offset: int) -> Snapshot:
         """The state for the next leader, as of this offset; without guards."""
@@ -361,11 +349,11 @@ def _transaction_conflict(batch: Batch, producer: Producer, *, keeps_apart: bool
         return None
     if not batch.attributes & TRANSACTIONAL:
         return Refused(ErrorCode.INVALID_TXN_STATE)
-    # The one place where we leave Kafka: a transaction of an older epoch is still open here, so its marker was lost.
-    # Kafka lets the new batch join it, and commits what may have been aborted when the new transaction commits.
-    # KIP-890 promises that a transaction holds the records of its own epoch only, so the batch is refused: the client
-    # aborts, and the marker of that abort ends both. A user that switches verification off, or wants an older release,
-    # gets Kafka's answer.
+    # The one deliberate difference from Kafka: a transaction of an older epoch is still open here, so its marker was
+    # lost. Kafka lets the new batch join it, and commits records that may have been aborted when the new transaction
+    # commits. KIP-890 promises that a transaction has only records of its own epoch, so the batch is refused: the
+    # client aborts, and the marker of that abort ends both. With verification switched off, or as an older release, the
+    # behaviour is Kafka's.
     if keeps_apart and batch.producer_epoch > producer.epoch:
         return Refused(ErrorCode.INVALID_TXN_STATE)
     return None

@@ -79,7 +79,6 @@ class Replica(Struct, frozen=True):
         return ReadResult(records, mark, stable, log.start_offset, aborted)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """The end of the records of this leader epoch."""
         log = self.log
         return EpochEnd(NO_EPOCH, NO_OFFSET) if log is None else log.epochs.end_of(epoch, log_end_offset=self._end)
 
@@ -91,7 +90,6 @@ class Replica(Struct, frozen=True):
         return find_offset(log, timestamp, visible_end=self._end, leader_epoch=self.leader_epoch)
 
     def describe_producers(self) -> list[ProducerDescription]:
-        """All producers that the log still knows."""
         log = self.log
         if log is None or log.leader is None:
             return []

@@ -15,7 +15,7 @@ def retain(log: Log, now: int) -> None:
 
 
 def _kept_by_time(log: Log, now: int) -> int:
-    """The log start by `retention.ms` alone: a segment goes with its youngest record."""
+    """The log start by `retention.ms` alone: a segment is deleted when its newest record is too old."""
     retention_ms = log.config.retention_ms
     start = log.start_offset
     if retention_ms < 0:
@@ -29,7 +29,7 @@ def _kept_by_time(log: Log, now: int) -> int:
 
 
 def _kept_by_size(log: Log) -> int:
-    """The log start by `retention.bytes` alone: the rest is never smaller than that."""
+    """The log start by `retention.bytes` alone: the rest is never smaller than the limit."""
     retention_bytes = log.config.retention_bytes
     start = log.start_offset
     if retention_bytes < 0:

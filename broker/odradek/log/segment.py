@@ -5,7 +5,8 @@ Readers get views of the buffer, so bytes once written are never written again, 
 or a truncation removes is dropped, not closed: the last reader's view keeps its memory alive.
 
 The buffer is an anonymous private mapping.
-Its pages exist from the first write on, and go back to the system as soon as no view of them is left.
+Its pages exist from the first write on, and go back to the system as soon as no view of them is left. Those of a busy
+segment are kept for the next segments for a while: the first touch of a page costs more than a copy.
 The size is 16 MiB: memory is freed by whole segments, so a segment must be small against the memory of all logs, and
 large against a fetch, which never crosses the end of a segment.
 """
@@ -17,6 +18,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct as Layout
 
+from odradek.core.spare_pages import SparePages, new_pages
 from odradek.records.batch import Batch, parse_batch, stamp
 
 __all__ = ["SEGMENT_BYTES", "Segment"]
@@ -27,7 +29,6 @@ SEGMENT_BYTES = 16 * 1024 * 1024
 _MAPPED_BYTES_MIN = 128 * 1024
 _BUSY_BYTES = 1024 * 1024
 """From this size on a log gets huge pages: page faults for small ones take five times as long as the copy."""
-_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 _STAMPED = Layout(">qii")
@@ -52,6 +53,7 @@ class Segment:
         "created",
         "first_timestamp",
         "has_producers",
+        "is_shared",
         "max_timestamp",
         "next_offset",
         "number",
@@ -60,8 +62,19 @@ class Segment:
         "size",
         "timestamps",
     )
+    is_file = False
+    """Whether it has a way of its own to put bytes in place."""
 
-    def __init__(self, base_offset: int, *, capacity: int, created: int, number: int = 0, busy: bool = False) -> None:
+    def __init__(
+        self,
+        base_offset: int,
+        *,
+        capacity: int,
+        created: int,
+        number: int = 0,
+        busy: bool = False,
+        spare: SparePages | None = None,
+    ) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.capacity = capacity
@@ -76,43 +89,40 @@ class Segment:
         self.offsets = array("q")
         self.positions = array("I")
         self.timestamps = array("q")
+        self.is_shared = False
+        """Whether a fork of the log has the segment too: then it never changes, and a change needs a copy."""
         self._mapping: mmap.mmap | None = None
         self.busy = False
         """Whether its memory is in huge pages, because much is written to it."""
         if capacity < _MAPPED_BYTES_MIN:
             self.buffer = memoryview(bytearray(capacity))
             return
-        self._mapping = mmap.mmap(-1, capacity, **_PRIVATE)
+        used = spare.take(capacity) if busy and spare is not None else None
+        self._mapping = used or new_pages(capacity)
         self.buffer = memoryview(self._mapping)
-        if busy:
+        if used is not None:
+            self.busy = True
+        elif busy:
             self._use_huge_pages(0)
 
-    # ------------------------------------------------------------------ writing
+    def leave(self, spare: SparePages) -> None:
+        """Its log has dropped it: another segment may have its pages, unless they are few or a fork has them."""
+        if self.busy and self._mapping is not None and not self.is_shared:
+            spare.keep(self._mapping)
 
     def append(self, batch: Batch, base_offset: int, *, size: int, leader_epoch: int, log_append_time: bool) -> None:
         """Copy a batch of this size in and stamp it; the caller has checked that it fits."""
         start = self.size
         end = start + size
-        buffer = self.buffer
-        buffer[start:end] = batch.view
-        if log_append_time:
-            stamp(
-                buffer,
-                start,
-                base_offset=base_offset,
-                leader_epoch=leader_epoch,
-                max_timestamp=batch.max_timestamp,
-                log_append_time=True,
+        max_timestamp = batch.max_timestamp
+        if self.is_file or log_append_time:
+            self._put(
+                batch, base_offset, start=start, end=end, leader_epoch=leader_epoch, log_append_time=log_append_time
             )
         else:
+            buffer = self.buffer
+            buffer[start:end] = batch.view
             _STAMPED.pack_into(buffer, start, base_offset, batch.batch_length, leader_epoch)
-        self._note(batch, base_offset, start=start, end=end)
-        if end > _BUSY_BYTES and not self.busy:
-            self._use_huge_pages(end)
-
-    def _note(self, batch: Batch, base_offset: int, *, start: int, end: int) -> None:
-        """Count in a batch whose bytes are in place."""
-        max_timestamp = batch.max_timestamp
         self.size = end
         self.next_offset = base_offset + batch.last_offset_delta + 1
         if max_timestamp > self.max_timestamp:
@@ -125,6 +135,22 @@ class Segment:
             self.first_timestamp = max_timestamp if max_timestamp >= 0 else self.created
         if batch.producer_id >= 0:
             self.has_producers = True
+        if end > _BUSY_BYTES and not self.busy:
+            self._use_huge_pages(end)
+
+    def _put(
+        self, batch: Batch, base_offset: int, *, start: int, end: int, leader_epoch: int, log_append_time: bool
+    ) -> None:
+        """Put the bytes of a batch in place, stamped; the usual case is in `append`."""
+        self.buffer[start:end] = batch.view
+        stamp(
+            self.buffer,
+            start,
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            max_timestamp=batch.max_timestamp,
+            log_append_time=log_append_time,
+        )
 
     def truncate(self, offset: int) -> int:
         """Forget the batches from the one with this offset on; returns the number of their bytes.
@@ -142,6 +168,32 @@ class Segment:
         self.max_timestamp = self.timestamps[-1] if self.timestamps else -1
         return forgotten
 
+    def share(self) -> None:
+        """From now on another log has it, too."""
+        self.is_shared = True
+
+    def frozen(self) -> Segment:
+        """The present segment, to which nothing is appended: it has an index of its own over the same bytes."""
+        copy = Segment(self.base_offset, capacity=0, created=self.created, number=self.number)
+        copy.buffer = self.buffer
+        copy._adopt_index(self)
+        copy.capacity = self.size
+        copy.is_shared = True
+        return copy
+
+    def thawed(self, capacity: int) -> Segment:
+        """A segment with the same batches in memory of its own, for appending."""
+        copy = Segment(self.base_offset, capacity=capacity, created=self.created, number=self.number, busy=self.busy)
+        copy.buffer[: self.size] = self.buffer[: self.size]
+        copy._adopt_index(self)
+        return copy
+
+    def _adopt_index(self, other: Segment) -> None:
+        self.offsets, self.positions, self.timestamps = other.offsets[:], other.positions[:], other.timestamps[:]
+        self.size, self.next_offset = other.size, other.next_offset
+        self.first_timestamp, self.max_timestamp = other.first_timestamp, other.max_timestamp
+        self.has_producers = other.has_producers
+
     def _use_huge_pages(self, start: int) -> None:
         self.busy = True
         if self._mapping is not None and _HUGE_PAGES is not None:
@@ -152,8 +204,6 @@ class Segment:
                     self._mapping.madvise(_HUGE_PAGES, start, self.capacity - start)
                 except OSError:
                     return
-
-    # ------------------------------------------------------------------ reading
 
     def index_of(self, offset: int) -> int:
         """Index of the first batch that ends at or behind this offset; the number of batches if none does."""
@@ -175,8 +225,8 @@ class Segment:
     def slice(self, index: int, *, max_bytes: int, until: int, min_one: bool) -> memoryview:
         """A slice from the batch of this index on: at most `max_bytes`, all below the offset `until`.
 
-        Like a slice of Kafka's file it may end within a batch, but the first one is whole (KIP-74): a larger one comes
-        alone with `min_one`; without it the slice is empty.
+        Like a slice of Kafka's file it may cut its last batch, but the first one is whole (KIP-74): a first batch above
+        `max_bytes` is returned alone with `min_one`; without it the slice is empty.
         """
         positions = self.positions
         start = positions[index]

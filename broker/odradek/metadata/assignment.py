@@ -1,4 +1,4 @@
-"""Who gets the replicas of new partitions, where a client says so itself, and what may be wrong with that."""
+"""Assignments of replicas that a client gives for new partitions, and the checks of them."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from odradek.config.table import Config
-from odradek.metadata.change import Failure, Spend, unlimited
+from odradek.core.clock import Rng
+from odradek.metadata.change import Failure, MadeWhenRead, Spend, unlimited
 from odradek.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
 from odradek.metadata.image import MetadataImage, PartitionImage
-from odradek.metadata.placement import Rng, elect, in_sync
+from odradek.metadata.placement import elect, in_sync
+from odradek.metadata.snapshot import partition_record
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.partition_record import PartitionRecord
 
 __all__ = [
     "PARTITIONS_PER_REQUEST_MAX",
     "Assignments",
     "Cluster",
+    "NewPartitions",
     "all_fenced",
     "bad_assignment",
     "bad_replicas",
-    "new_partitions",
     "nobody_there",
 ]
 
 PARTITIONS_PER_REQUEST_MAX = 100_000
-"""Kafka stops at 10,000, the records of one batch; a metadata transaction can hold more (KIP-868)."""
+"""Kafka's limit is 10,000, the records of one batch; a metadata transaction can have more (KIP-868)."""
 
-Assignments = list[list[int]]
+Assignments = Sequence[list[int]]
 """The replicas of each new partition, the leader first."""
 
 
 class Cluster(Struct, frozen=True):
-    """What the rules about topics need besides the request."""
+    """The state that the checks of topics need besides the request."""
 
     image: MetadataImage
     config: Config
@@ -42,12 +45,11 @@ class Cluster(Struct, frozen=True):
 
 
 def bad_assignment(message: str) -> Failure:
-    """A refusal of replicas by hand."""
     return Failure(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 def bad_replicas(replicas: list[int], expected: int, image: MetadataImage) -> Failure | None:
-    """Why a partition cannot have these replicas by hand, or None."""
+    """The reason why a partition cannot have these replicas, or None."""
     if not replicas:
         return bad_assignment("The manual partition assignment includes an empty replica list.")
     for broker in sorted(replicas):
@@ -66,7 +68,7 @@ def bad_replicas(replicas: list[int], expected: int, image: MetadataImage) -> Fa
 
 
 def nobody_there(index: int, replicas: list[int], image: MetadataImage) -> Failure | None:
-    """Why a partition with these replicas would have no leader, or None."""
+    """The reason why a partition with these replicas would have no leader, or None."""
     if in_sync(replicas, image):
         return None
     return bad_assignment(
@@ -76,7 +78,7 @@ def nobody_there(index: int, replicas: list[int], image: MetadataImage) -> Failu
 
 
 def all_fenced(replicas: int, image: MetadataImage) -> Failure | None:
-    """Why no partition can be placed anywhere, or None."""
+    """The reason why no partition can be placed, or None."""
     if any(not broker.fenced for broker in image.brokers.values()):
         return None
     return Failure(
@@ -85,26 +87,32 @@ def all_fenced(replicas: int, image: MetadataImage) -> Failure | None:
     )
 
 
-def new_partitions(first: int, assigned: Assignments, image: MetadataImage) -> dict[int, PartitionImage]:
-    """Partitions in their first leader epoch, by index; what is the same for many is found once."""
-    found: dict[tuple[int, ...], tuple[int, tuple[int, ...], tuple[bytes, ...]]] = {}
-    partitions: dict[int, PartitionImage] = {}
-    for index, each in enumerate(assigned, first):
-        replicas = tuple(each)
-        known = found.get(replicas)
+class NewPartitions(MadeWhenRead[PartitionRecord]):
+    """The records of new partitions in their first leader epoch; equal assignments are judged once."""
+
+    def __init__(self, topic_id: bytes, first: int, assigned: Assignments, image: MetadataImage) -> None:
+        self._topic_id, self._first, self._assigned, self._image = topic_id, first, assigned, image
+        self._found: dict[tuple[int, ...], tuple[int, tuple[int, ...], tuple[bytes, ...]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._assigned)
+
+    def _made(self, index: int) -> PartitionRecord:
+        replicas, image = tuple(self._assigned[index]), self._image
+        known = self._found.get(replicas)
         if known is None:
-            known = found[replicas] = (
+            known = self._found[replicas] = (
                 elect(replicas, image),
                 tuple(in_sync(replicas, image)),
                 _directories(replicas, image),
             )
         leader, isr, directories = known
-        partitions[index] = PartitionImage(index, leader, 0, 0, replicas, isr, directories)
-    return partitions
+        partition = PartitionImage(self._first + index, leader, 0, 0, replicas, isr, directories)
+        return partition_record(self._topic_id, partition)
 
 
 def _directories(replicas: Sequence[int], image: MetadataImage) -> tuple[bytes, ...]:
-    """The directory of each replica, where every broker has exactly one (KIP-858); () where some have none."""
+    """The directory of each replica, if every broker has exactly one (KIP-858); () if not."""
     if image.feature(METADATA_VERSION) < DIRECTORIES_SINCE:
         return ()
     there = [image.brokers[replica].log_dirs if replica in image.brokers else () for replica in replicas]

@@ -1,7 +1,7 @@
-"""Brokers coming and going, and what that does to leaders (KIP-631; Kafka's `ClusterControlManager`).
+"""Registration and fencing of brokers, and the effect on leaders (KIP-631; Kafka's `ClusterControlManager`).
 
-A fenced broker leads nothing and is in no ISR. Partitions wait without a leader for a replica that has all that is
-committed (`elections`).
+A fenced broker leads no partition and is in no ISR. A partition without a leader waits for a replica with all committed
+records (`elections`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from odradek.metadata.image import (
     TopicImage,
 )
 from odradek.metadata.snapshot import broker_record
-from odradek.releases import WIDEST
+from odradek.releases.table import WIDEST
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
@@ -53,10 +53,10 @@ def registration(
     previous_epoch: int = NO_EPOCH,
     log_dirs: Sequence[bytes] = (),
 ) -> BrokerRegistrationRequest:
-    """What a broker says when it registers; `features` are the lowest and highest level of each that it supports.
+    """The data of a broker's registration; `features` are the lowest and highest level of each that it supports.
 
     Without endpoints it has one listener without encryption at this host and port. The epoch of its registration before
-    says that it was shut down cleanly since. `log_dirs` are the ids of its directories, where it has any (KIP-858).
+    says that it was shut down cleanly since. `log_dirs` are the ids of its directories, if it has any (KIP-858).
     """
     told = endpoints or (EndpointImage("PLAINTEXT", host, port),)
     return BrokerRegistrationRequest(
@@ -85,9 +85,9 @@ def register(
     epoch: int,
     rules: ElectionRules = DEFAULTS,
 ) -> list[Struct] | Failure:
-    """A broker comes (back): it stays fenced until its first heartbeat shows that it has read the log so far.
+    """Register a broker; it stays fenced until its heartbeat shows that it has read the log up to its registration.
 
-    One that was not shut down cleanly may have lost what it had, and is eligible as a leader no more (KIP-966).
+    After an unclean shutdown it may have lost records, and is no longer an eligible leader (KIP-966).
     """
     if request.cluster_id != cluster_id:
         return Failure(ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -109,21 +109,23 @@ def register(
 
 
 def fence(image: MetadataImage, broker: BrokerImage, rules: ElectionRules = DEFAULTS) -> list[Struct]:
-    """The broker is gone: it is fenced, and its partitions go to whoever else has a replica."""
+    """Fence a broker; other replicas become leaders of its partitions."""
     return [_flagged(broker, FENCE), *_consequences(image, replace(broker, fenced=True), rules)]
 
 
 def unfence(image: MetadataImage, broker: BrokerImage, rules: ElectionRules = DEFAULTS) -> list[Struct]:
-    """The broker is there: it leads what waited for it.
+    """Unfence a broker; it leads the partitions that waited for it.
 
-    What others lead it has fetched before a client can look, unless it takes its time: then its leaders propose it.
+    Of other partitions it has a full replica at once, unless its configuration gives it a delay: then the leaders
+    propose it for the ISR later.
     """
     return [_flagged(broker, UNFENCE), *_consequences(image, replace(broker, fenced=False), rules)]
 
 
 def unregister(broker_id: int, image: MetadataImage, rules: ElectionRules) -> Change[UnregisterBrokerResponse]:
-    """The broker is forgotten; its partitions go to whoever else has a replica."""
-    from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord  # few are ever forgotten
+    """Unregister a broker; other replicas become leaders of its partitions."""
+    # few brokers are ever unregistered
+    from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord
     from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 
     broker = image.brokers.get(broker_id)
@@ -136,7 +138,7 @@ def unregister(broker_id: int, image: MetadataImage, rules: ElectionRules) -> Ch
 
 
 def stale(image: MetadataImage, *, broker_id: int, epoch: int) -> ErrorCode:
-    """Why a broker that says this of itself is not listened to, or NONE."""
+    """The error for a broker with this id and epoch, or NONE."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return ErrorCode.BROKER_ID_NOT_REGISTERED
@@ -144,10 +146,9 @@ def stale(image: MetadataImage, *, broker_id: int, epoch: int) -> ErrorCode:
 
 
 def may_lead(partition: PartitionImage, broker: int) -> bool:
-    """Whether a partition that is given to this broker keeps all that is committed.
+    """Whether all committed records survive if this broker becomes the leader of the partition.
 
-    So it is with whoever is in sync, or eligible (KIP-966), and with a broker that has no replica, if there is a leader
-    to give it everything.
+    They do if it is in sync or eligible (KIP-966), and if it has no replica yet and there is a leader to copy from.
     """
     if broker in partition.replicas:
         return broker in partition.isr or broker in partition.eligible_replicas
@@ -155,9 +156,9 @@ def may_lead(partition: PartitionImage, broker: int) -> bool:
 
 
 def move_leader(topic: TopicImage, partition: PartitionImage, to: int, image: MetadataImage) -> PartitionChangeRecord:
-    """Make a broker the leader; if it has no replica it takes the place of the present leader in the list.
+    """Make a broker the leader; without a replica it takes the place of the present leader in the list.
 
-    One that is out of sync leads all the same, and what it has not acknowledged is lost: see `may_lead`.
+    One that is out of sync becomes the leader too; records that it has not acknowledged are lost: see `may_lead`.
     """
     record = PartitionChangeRecord(topic_id=topic.id, partition_id=partition.index, leader=to)
     isr = list(partition.isr)
@@ -181,7 +182,7 @@ def _flagged(broker: BrokerImage, fenced: int) -> BrokerRegistrationChangeRecord
 def _consequences(
     image: MetadataImage, broker: BrokerImage, rules: ElectionRules, *, crashed: bool = False
 ) -> Iterator[PartitionChangeRecord]:
-    """What changes for the partitions of a broker that has become like this, and may have lost what it had."""
+    """The changes for the partitions of a broker with this new state; it may have lost records."""
     after = replace(image, brokers={**image.brokers, broker.id: broker})
     at_once = not broker.fenced and rules.at_once(broker.id)
     for topic in image.topics.values():

@@ -1,7 +1,7 @@
 """Subscriptions to the metrics of clients: the configs of CLIENT_METRICS resources (KIP-714, "Metrics subscription").
 
-A subscription names metrics by the beginnings of their names, says how often they are wanted, and of which clients:
-patterns for what is known of a client, all of which must match.
+A subscription has prefixes of metric names, an interval, and patterns for properties of a client, all of which must
+match.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SELECTORS = (
     "client_source_address",
     "client_source_port",
 )
-"""What a pattern may be for."""
+"""The properties of a client for which there can be a pattern."""
 
 CLIENT_METRICS_KEYS: Mapping[str, Key] = {
     key.name: key
@@ -48,31 +48,30 @@ CLIENT_METRICS_KEYS: Mapping[str, Key] = {
         Key(METRICS, "", (), listing()),
     )
 }
-"""The keys of a subscription, in the order of their names."""
+"""The keys of a subscription, by name."""
 
 Matches = Callable[[str], bool]
 
 
 class Subscription(Struct, frozen=True):
-    """Metrics that somebody wants of some clients."""
+    """A subscription: metrics, interval, and the clients."""
 
     metrics: tuple[str, ...]
     interval_ms: int
     patterns: Mapping[str, Matches]
 
     def is_for(self, client: Mapping[str, str]) -> bool:
-        """Whether it is for a client of which this is known, by selector."""
+        """Whether a client with these properties, by selector, matches."""
         return all(matches(client[selector]) for selector, matches in self.patterns.items())
 
 
 def subscriptions(image: MetadataImage) -> list[Subscription]:
-    """All there are."""
     return [_subscription(values) for (kind, _), values in image.configs.items() if kind == ResourceType.CLIENT_METRICS]
 
 
 def _subscription(values: Mapping[str, str]) -> Subscription:
     patterns = _patterns(_words(values, MATCH))
-    # The controller lets nothing else in.
+    # The controller has validated the values.
     assert isinstance(patterns, dict)
     interval_ms = int(values.get(INTERVAL_MS, str(INTERVAL_MS_DEFAULT)))
     return Subscription(_words(values, METRICS), interval_ms, patterns)
@@ -85,7 +84,7 @@ def _words(values: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def invalid_client_metrics(values: Mapping[str, str], name: str) -> Failure | None:
-    """Why a subscription of this name may not be so (Kafka's `ClientMetricsConfigs`)."""
+    """The reason why a subscription cannot have this name or these values, or None (Kafka's `ClientMetricsConfigs`)."""
     if not name:
         return _refused("Subscription name can't be empty")
     unknown = [key for key in values if key not in CLIENT_METRICS_KEYS]
@@ -106,7 +105,7 @@ def invalid_client_metrics(values: Mapping[str, str], name: str) -> Failure | No
 
 
 def _patterns(words: Sequence[str]) -> dict[str, Matches] | str:
-    """The patterns by selector, the last one of each; or the first word that is none."""
+    """The patterns by selector, the last one of each; or the first word that is not a pattern."""
     patterns: dict[str, Matches] = {}
     for word in words:
         parts = [part.strip() for part in word.split("=")]

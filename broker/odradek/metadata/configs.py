@@ -49,7 +49,7 @@ R = TypeVar("R")
 
 
 class Operation(IntEnum):
-    """What an incremental change does to a value."""
+    """The operation of an incremental change."""
 
     SET = 0
     DELETE = 1
@@ -61,7 +61,7 @@ _OPERATIONS = frozenset(Operation)
 
 
 class Step(Struct, frozen=True):
-    """One change of one key; a plain AlterConfigs is a series of sets."""
+    """One change of one key; AlterConfigs is a series of SETs."""
 
     name: str
     operation: int
@@ -69,17 +69,17 @@ class Step(Struct, frozen=True):
 
 
 class Alteration(Struct, frozen=True):
-    """What is to be done to the overrides of one resource."""
+    """The changes to the overrides of one resource."""
 
     resource_type: int
     name: str
     steps: list[Step]
     replaces: bool = False
-    """Whether overrides that no step sets go."""
+    """Whether overrides without a step are removed."""
 
 
 def misdirected(resource_type: int, name: str, node_id: int) -> Failure | None:
-    """Why the broker that was asked cannot change this broker's configs (`ConfigAdminManager`)."""
+    """The broker's own reason why this broker's configs cannot change (`ConfigAdminManager`), or None."""
     if resource_type != ResourceType.BROKER or not name:
         return None
     wanted = whole_number(name, NODE_ID_BITS)
@@ -90,11 +90,8 @@ def misdirected(resource_type: int, name: str, node_id: int) -> Failure | None:
     return None
 
 
-# ---------------------------------------------------------------------- the two requests
-
-
 def alter_configs(request: AlterConfigsRequest, image: MetadataImage, config: Config) -> Change[AlterConfigsResponse]:
-    """Give each resource exactly these overrides; those it had besides go."""
+    """Replace the overrides of each resource by these."""
     alterations = [
         Alteration(
             r.resource_type, r.resource_name, [Step(c.name, Operation.SET, c.value) for c in r.configs], replaces=True
@@ -108,14 +105,14 @@ def alter_configs(request: AlterConfigsRequest, image: MetadataImage, config: Co
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, image: MetadataImage, config: Config
 ) -> Change[IncrementalAlterConfigsResponse]:
-    """Change the named overrides of each resource and leave the rest (KIP-339)."""
+    """Change the named overrides of each resource and keep the others (KIP-339)."""
     alterations = [
         Alteration(r.resource_type, r.resource_name, [Step(c.name, c.config_operation, c.value) for c in r.configs])
         for r in request.resources
     ]
     result = incremental_alter_configs_response.AlterConfigsResourceResponse
     if any(_means_nothing(alteration) for alteration in alterations):
-        # Kafka's controller fails with the whole request where it comes upon an operation that it does not know.
+        # Kafka's controller fails the whole request at an unknown operation.
         failed = [
             _result(result, each, _unmeant(each) or Failure(ErrorCode.UNKNOWN_SERVER_ERROR)) for each in alterations
         ]
@@ -152,7 +149,7 @@ def _result(result: Callable[..., R], alteration: Alteration, failure: Failure) 
 
 
 def _means_nothing(alteration: Alteration) -> bool:
-    """Whether an operation is none, and nothing else is wrong before it is looked at."""
+    """Whether an operation is unknown, and the checks before it find no other error."""
     if unknown_operation(alteration.steps) is None or _unmeant(alteration) is not None:
         return False
     failure = _first_impossible(alteration.steps, _KEYS[alteration.resource_type])
@@ -162,13 +159,13 @@ def _means_nothing(alteration: Alteration) -> bool:
 def overrides_after(
     resource_type: int, name: str, steps: list[Step], image: MetadataImage, config: Config, *, replaces: bool = False
 ) -> Values | Failure:
-    """What a resource would be given besides its defaults after these changes, or why they are refused."""
+    """The new overrides of a resource, or the reason why they are refused."""
     return _alter(Alteration(resource_type, name, steps, replaces), image, config)
 
 
 def _records(target: tuple[int, str], before: Mapping[str, str], after: Mapping[str, str]) -> list[Struct]:
     resource_type, resource_name = target
-    # A broker reads files of its configuration again when it is given the same path once more.
+    # If a broker gets the same path once more, it reads the file again.
     told_again = set(after) if resource_type == ResourceType.BROKER else frozenset[str]()
     changed: dict[str, str | None] = {
         name: value for name, value in after.items() if before.get(name) != value or name in told_again
@@ -181,7 +178,7 @@ def _records(target: tuple[int, str], before: Mapping[str, str], after: Mapping[
 
 
 def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Values | Failure:
-    """The overrides of the resource afterwards, or why not."""
+    """The overrides of the resource afterwards, or the reason why they are refused."""
     resource_type, name, steps = alteration.resource_type, alteration.name, alteration.steps
     failure = _unmeant(alteration)
     if failure is not None:
@@ -200,14 +197,14 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
         if failure is not None:
             return failure
     touched = [step.name for step in steps if step.operation != Operation.DELETE]
-    # Whether there is such a topic is looked at last.
+    # The existence of the topic is checked last.
     return validate(values, touched, name, config) or _absent(resource_type, name, image) or values
 
 
 def _unfixed_min_insync(
     name: str, before: Mapping[str, str], after: Mapping[str, str], steps: Sequence[Step]
 ) -> Failure | None:
-    """With eligible leader replicas the whole cluster has one `min.insync.replicas`, and always has it (KIP-966)."""
+    """With eligible leader replicas `min.insync.replicas` is the cluster's, and cannot be deleted (KIP-966)."""
     if name and any(step.name == MIN_INSYNC for step in steps):
         return Failure(ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_INSYNC} cannot be altered while ELR is enabled.")
     if not name and MIN_INSYNC in before and MIN_INSYNC not in after:
@@ -216,7 +213,7 @@ def _unfixed_min_insync(
 
 
 def _unmeant(alteration: Alteration) -> Failure | None:
-    """Why the alteration cannot be meant, whatever the resource has now."""
+    """The reason why the alteration is invalid, whatever the present overrides are, or None."""
     return (
         malformed(alteration.steps)
         or _unknown_type(alteration.resource_type)
@@ -229,12 +226,12 @@ def _unknown_type(resource_type: int) -> Failure | None:
 
 
 def unknown_operation(steps: Sequence[Step]) -> int | None:
-    """The first operation that is none."""
+    """The first unknown operation."""
     return next((step.operation for step in steps if step.operation not in _OPERATIONS), None)
 
 
 def malformed(steps: Sequence[Step]) -> Failure | None:
-    """Why these changes of one resource cannot be meant, whatever it is."""
+    """The reason why these changes of one resource are invalid, whatever its type, or None."""
     if len({step.name for step in steps}) < len(steps):
         return _refused("Error due to duplicate config keys")
     nulls = [step.name for step in steps if step.value is None and step.operation != Operation.DELETE]
@@ -258,7 +255,7 @@ def _absent(resource_type: int, name: str, image: MetadataImage) -> Failure | No
 
 
 def _first_impossible(steps: Sequence[Step], keys: Mapping[str, Key]) -> Failure | None:
-    """Why these changes cannot be made; of several the one that Kafka meets first in its map of them."""
+    """The reason why these changes are refused; of several, the first in the order of Kafka's map."""
     failures = {step.name: failure for step in steps if (failure := _impossible(step, keys)) is not None}
     return next((failures[name] for name in hash_order(step.name for step in steps) if name in failures), None)
 
@@ -276,7 +273,7 @@ def _impossible(step: Step, keys: Mapping[str, Key]) -> Failure | None:
 
 
 def _take(step: Step, values: Values, keys: Mapping[str, Key]) -> None:
-    """Take one step, which can be taken, in the values."""
+    """Apply one valid step to the values."""
     if step.operation == Operation.SET:
         values[step.name] = step.value or ""
     elif step.operation == Operation.DELETE:
@@ -300,11 +297,8 @@ def _combined(before: str, step: Step) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """The words of a list as Java splits them: empty ones at the end are none, but for an empty text."""
+    """The words of a list as Java splits them: empty ones at the end are dropped, except for an empty text."""
     return text.rstrip(",").split(",") if text.strip(",") or not text else []
-
-
-# ---------------------------------------------------------------------- what each kind of resource may hold
 
 
 def _invalid_topic(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
@@ -319,13 +313,13 @@ def _is_of_listener(key: str) -> bool:
 
 
 def _of_open_listener(name: str) -> Key | None:
-    """What a key of a listener has to be; of its certificates the broker that has them to use says more."""
+    """The reason why a listener's key cannot have this value; the broker itself checks certificates."""
     key = key_of(name) if name.startswith(LISTENER_PREFIX) else None
     return None if key is None or key.name in RECONFIGURABLE else key
 
 
 def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
-    """Only what is dynamic can change; keys that nobody knows are kept, as Kafka keeps them for plug-ins."""
+    """Only dynamic keys can change; unknown keys are kept, as Kafka keeps them for plug-ins."""
     of_listener = [key for key in touched if key in INERT_PER_LISTENER_KEYS]
     if of_listener:
         return _refused(
@@ -352,7 +346,7 @@ def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: C
 
 
 def _invalid_connection_limits(values: Values, touched: Sequence[str], config: Config) -> Failure | None:
-    """Nobody could connect any more, not even to take the limit back."""
+    """With this limit nobody could connect any more, not even to remove the limit."""
     for key in (MAX_CONNECTIONS, MAX_CONNECTION_CREATION_RATE):
         if key in touched and int(values[key]) <= 0:
             return _refused(

@@ -1,25 +1,26 @@
-"""The controller: decides what is written to the metadata log, one operation at a time.
+"""The controller: decides which records are written to the metadata log, one operation at a time.
 
-It reads the image that its node has, and folds on with the same loader: nothing is speculative, nothing has to be taken
-back, and no image that was shown before is shown again. An operation with more records than one batch holds is written
-as a metadata transaction (KIP-868): Begin, the records, End; `batches` cuts it, and its reply is given when the End is
-committed. A controller that finds a transaction open in the log takes over from one that died in the middle, and writes
-Abort before anything else.
+It reads the image that its node has, and folds with the same loader: nothing is speculative, nothing has to be undone,
+and images never go back. An operation with more records than one batch holds is written as a metadata transaction
+(KIP-868): Begin, the records, End; `batches` cuts it, and its reply is sent when the End is committed. A controller
+that finds a transaction open in the log has taken over from one that failed in the middle, and writes Abort before
+anything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.config.table import Config
+from odradek.core.clock import Rng
 from odradek.core.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.metadata import brokers
 from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
-from odradek.metadata.change import Change, Failure, Spend, unlimited
+from odradek.metadata.change import Change, Failure, MadeWhenRead, Spend, unlimited
 from odradek.metadata.elections import ElectionRules, elect_unclean, election_rules
 from odradek.metadata.features import (
     ELIGIBLE_REPLICAS,
@@ -36,7 +37,6 @@ from odradek.metadata.features import (
 )
 from odradek.metadata.image import EndpointImage, MetadataImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
-from odradek.metadata.placement import Rng
 from odradek.metadata.topics import create_topics
 from odradek.records.state import encode_metadata
 from odradek.wire.errors import ErrorCode
@@ -100,13 +100,13 @@ T = TypeVar("T")
 BOOTSTRAP = "Bootstrap records"
 """Name of the metadata transaction that a new cluster begins with."""
 WRITTEN_AT_ONCE = 250
-"""How many records are encoded, appended and folded at a time; of a longer transaction others are served in between."""
+"""Records that are encoded, appended and folded at a time; between two such parts other clients are served."""
 FAILOVER = "Controller failover"
-"""Reason of the Abort that a new controller writes."""
+"""The reason in the Abort of a new controller."""
 
 
 class Activation(Struct, frozen=True):
-    """Work: the log is empty, or an open transaction was left in it."""
+    """Work: the log is empty, or has an open transaction."""
 
     @property
     def key(self) -> str:
@@ -115,7 +115,7 @@ class Activation(Struct, frozen=True):
 
 
 class Fencing(Struct, frozen=True):
-    """A broker is gone, in the incarnation of this epoch."""
+    """A broker is gone: the incarnation with this epoch."""
 
     broker_id: int
     broker_epoch: int
@@ -137,22 +137,18 @@ class Controller(Machine[Activation]):
         self.release = config.release
         self.loader = loader
         self.published: list[MetadataImage] = []
-        """Images that came out of folding; drained by whoever shows them."""
+        """Images that folding has published; their owner takes them from the list."""
         self._rng = rng
         self._writing = False
-        """Whether the transaction that is open is our own and still being written."""
+        """Whether the open transaction is our own and still being written."""
         self.finish: Callable[[], None] = _nothing
-        """Writes to its end what is being written a few records at a time: the next decision follows from that."""
+        """Finishes the transaction that is being written in parts; the next decision needs its result."""
 
     @property
     def image(self) -> MetadataImage:
-        """What the log says."""
         return self.loader.image
 
-    # ------------------------------------------------------------------ the machine
-
     def apply(self, batch: Batch) -> None:
-        """Fold one committed batch."""
         self.published += self.loader.apply(batch)
         self.facts += self.loader.facts
         self.loader.facts = []
@@ -160,15 +156,14 @@ class Controller(Machine[Activation]):
             self._writing = False
 
     def due(self, now: int) -> Sequence[Activation]:
-        """What the log leaves to be done before this controller may serve."""
+        """Work that the log requires before this controller may serve."""
         return () if self._writing or self._is_active() else (Activation(),)
 
     def perform(self, work: Activation) -> Decision[None]:
-        """Decide the work that was due."""
         return self.activate()
 
     def batches(self, records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
-        """Cut a proposal into what is appended at a time: one batch, unless it is a long transaction."""
+        """Cut a proposal into parts that are appended one by one: a single batch, unless it is a long transaction."""
         size = self._at_once if self._writing else len(records)
         for start in range(0, len(records), size):
             yield records[start : start + size]
@@ -176,8 +171,6 @@ class Controller(Machine[Activation]):
     @property
     def _at_once(self) -> int:
         return min(self.config.odradek_metadata_batch_records_max, WRITTEN_AT_ONCE)
-
-    # ------------------------------------------------------------------ becoming the controller
 
     def activate(self) -> Decision[None]:
         """The activation records of Kafka's `ActivationRecordsGenerator`."""
@@ -223,9 +216,7 @@ class Controller(Machine[Activation]):
     def _is_active(self) -> bool:
         return METADATA_VERSION in self.image.features and not self.loader.in_transaction
 
-    # ------------------------------------------------------------------ topics, configs, features, producer ids
-
-    # What a start does not need is imported when it is first asked for: message classes take their time.
+    # The modules of each operation are imported at its first call: message classes take time to import.
 
     def create_topics(
         self, request: CreateTopicsRequest, *, wanted: Callable[[int], int] | None = None, spend: Spend = unlimited
@@ -240,7 +231,7 @@ class Controller(Machine[Activation]):
         added: Callable[[MetadataImage], int] | None = None,
         spend: Spend = unlimited,
     ) -> Decision[CreatePartitionsResponse]:
-        """CreatePartitions; `added`: how many there are to be more in all, where the request is a part of another."""
+        """CreatePartitions; `added`: how many partitions the whole request adds, if this is a part of it."""
         from odradek.metadata.partitions import create_partitions
 
         return self._carry_out(
@@ -250,13 +241,11 @@ class Controller(Machine[Activation]):
     def delete_topics(
         self, request: DeleteTopicsRequest, version: int, spend: Spend = unlimited
     ) -> Decision[DeleteTopicsResponse]:
-        """DeleteTopics."""
         from odradek.metadata.deletion import delete_topics
 
         return self._carry_out("DeleteTopics", lambda: delete_topics(request, version, self.image, self.config, spend))
 
     def alter_configs(self, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
-        """AlterConfigs."""
         from odradek.metadata.configs import alter_configs
         from odradek.metadata.eligible import with_eligible
 
@@ -269,7 +258,6 @@ class Controller(Machine[Activation]):
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> Decision[IncrementalAlterConfigsResponse]:
-        """IncrementalAlterConfigs."""
         from odradek.metadata.configs import incremental_alter_configs
         from odradek.metadata.eligible import with_eligible
 
@@ -280,7 +268,6 @@ class Controller(Machine[Activation]):
         return self._carry_out("IncrementalAlterConfigs", alter)
 
     def update_features(self, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesResponse]:
-        """UpdateFeatures."""
         from odradek.metadata.feature_updates import update_features
 
         return self._carry_out(
@@ -289,14 +276,13 @@ class Controller(Machine[Activation]):
         )
 
     def alter_partitions(self, request: AlterPartitionRequest) -> Decision[AlterPartitionResponse]:
-        """AlterPartition: who is in sync, as the leader sees it."""
+        """AlterPartition: the in-sync replicas that a leader proposes."""
         from odradek.metadata.isr import alter_partitions
 
         rules = self._election_rules()
         return self._carry_out("AlterPartition", lambda: alter_partitions(request, self.image, rules))
 
     def elect_leaders(self, request: ElectLeadersRequest, version: int) -> Decision[ElectLeadersResponse]:
-        """ElectLeaders."""
         from odradek.metadata.reassignment import elect_leaders
 
         rules = self._election_rules()
@@ -305,7 +291,6 @@ class Controller(Machine[Activation]):
     def alter_reassignments(
         self, request: AlterPartitionReassignmentsRequest
     ) -> Decision[AlterPartitionReassignmentsResponse]:
-        """AlterPartitionReassignments."""
         from odradek.metadata.reassignment import alter_reassignments
 
         rules = self._election_rules()
@@ -314,7 +299,7 @@ class Controller(Machine[Activation]):
     def list_reassignments(
         self, request: ListPartitionReassignmentsRequest
     ) -> Decision[ListPartitionReassignmentsResponse]:
-        """ListPartitionReassignments: nothing is written, and only the controller knows for sure."""
+        """ListPartitionReassignments: writes nothing; only the controller has the latest state."""
         from odradek.metadata.reassignment import list_reassignments
 
         return self._carry_out("ListPartitionReassignments", lambda: Change(list_reassignments(request, self.image)))
@@ -328,35 +313,30 @@ class Controller(Machine[Activation]):
     def alter_credentials(
         self, request: AlterUserScramCredentialsRequest
     ) -> Decision[AlterUserScramCredentialsResponse]:
-        """AlterUserScramCredentials."""
         from odradek.metadata.credentials import alter_credentials
 
         return self._carry_out("AlterUserScramCredentials", lambda: alter_credentials(request, self.image))
 
     def create_acls(self, request: CreateAclsRequest) -> Decision[CreateAclsResponse]:
-        """CreateAcls."""
         from odradek.metadata.permissions import create_acls
 
         return self._carry_out("CreateAcls", lambda: create_acls(request, self.image, self._rng))
 
     def delete_acls(self, request: DeleteAclsRequest) -> Decision[DeleteAclsResponse]:
-        """DeleteAcls."""
         from odradek.metadata.permissions import delete_acls
 
         return self._carry_out("DeleteAcls", lambda: delete_acls(request, self.image))
 
     def alter_quotas(self, request: AlterClientQuotasRequest) -> Decision[AlterClientQuotasResponse]:
-        """AlterClientQuotas."""
-        from odradek.metadata.quotas import alter_quotas
+        from odradek.metadata.client_quotas import alter_quotas
 
         return self._carry_out("AlterClientQuotas", lambda: alter_quotas(request, self.image))
 
-    # Delegation tokens come in by who asks, as the broker that was asked knows them.
+    # Requests about tokens come with the client's principal, as the broker that received them knows it.
 
     def create_token(
         self, request: CreateDelegationTokenRequest, requester: Principal, token_id: str, now: int
     ) -> Decision[CreateDelegationTokenResponse]:
-        """CreateDelegationToken."""
         from odradek.metadata.tokens import create_token
 
         settings = self.config.security()
@@ -367,7 +347,6 @@ class Controller(Machine[Activation]):
     def renew_token(
         self, request: RenewDelegationTokenRequest, who: Principal, now: int
     ) -> Decision[RenewDelegationTokenResponse]:
-        """RenewDelegationToken."""
         from odradek.metadata.tokens import renew_token
 
         settings = self.config.security()
@@ -378,7 +357,6 @@ class Controller(Machine[Activation]):
     def expire_token(
         self, request: ExpireDelegationTokenRequest, who: Principal, now: int
     ) -> Decision[ExpireDelegationTokenResponse]:
-        """ExpireDelegationToken."""
         from odradek.metadata.tokens import expire_token
 
         settings = self.config.security()
@@ -387,13 +365,12 @@ class Controller(Machine[Activation]):
         )
 
     def remove_expired_tokens(self, now: int) -> Decision[None]:
-        """Forget the delegation tokens whose time is over."""
         from odradek.metadata.tokens import remove_expired
 
         return self._carry_out("ExpiredTokens", lambda: remove_expired(self.image, now))
 
     def put_records(self, name: str, records: Sequence[Struct]) -> Decision[None]:
-        """Write what a new cluster is to hold from the start."""
+        """Write the first records of a new cluster."""
         return self._carry_out(name, lambda: Change(None, list(records)))
 
     def _cluster(self, spend: Spend) -> Cluster:
@@ -401,8 +378,6 @@ class Controller(Machine[Activation]):
         if self.image.feature(METADATA_VERSION) < METADATA_TRANSACTIONS:
             largest = self.config.odradek_metadata_batch_records_max
         return Cluster(self.image, self._effective_config(), self._rng, largest, spend)
-
-    # ------------------------------------------------------------------ brokers and leaders
 
     def register_broker(self, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:
         """BrokerRegistration; the epoch of a broker is the offset of its registration."""
@@ -422,7 +397,7 @@ class Controller(Machine[Activation]):
         return Change(BrokerRegistrationResponse(broker_epoch=epoch), outcome)
 
     def heartbeat(self, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
-        """BrokerHeartbeat: who has read the log up to its registration is let in; who leaves is fenced."""
+        """BrokerHeartbeat: unfence a broker that has read its registration in the log; fence one that shuts down."""
         return self._carry_out("BrokerHeartbeat", lambda: self._on_heartbeat(request))
 
     def _on_heartbeat(self, request: BrokerHeartbeatRequest) -> Change[BrokerHeartbeatResponse]:
@@ -441,7 +416,7 @@ class Controller(Machine[Activation]):
         return Change(reply, (brokers.fence if fenced else brokers.unfence)(self.image, broker, self._election_rules()))
 
     def fence_broker(self, work: Fencing) -> Decision[None]:
-        """A broker is gone: its partitions go to others."""
+        """A broker is gone: other replicas lead its partitions."""
         broker = self.image.brokers.get(work.broker_id)
         if broker is None or broker.fenced or broker.epoch != work.broker_epoch:
             return Answered(None)
@@ -450,23 +425,25 @@ class Controller(Machine[Activation]):
         return self._carry_out("BrokerFencing", lambda: Change(None, brokers.fence(self.image, broker, rules)))
 
     def unregister_broker(self, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
-        """UnregisterBroker: a broker is forgotten, and what it led goes to others."""
+        """UnregisterBroker: a broker's registration is removed, and other replicas lead its partitions."""
         return self._carry_out(
             "UnregisterBroker", lambda: brokers.unregister(request.broker_id, self.image, self._election_rules())
         )
 
-    def change_addresses(self, broker_id: int, endpoints: Sequence[EndpointImage]) -> Decision[None]:
-        """Clients are to reach a broker elsewhere; nothing else about it changes."""
+    def change_addresses(self, endpoints: Mapping[int, Sequence[EndpointImage]]) -> Decision[None]:
+        """Change the addresses of these brokers, and nothing else of their registrations."""
         from odradek.metadata.snapshot import broker_record
 
-        broker = self.image.brokers.get(broker_id)
-        if broker is None:
-            return Refused(ErrorCode.BROKER_ID_NOT_REGISTERED)
-        record = broker_record(replace(broker, endpoints=tuple(endpoints)))
-        return self._carry_out("AddressChange", lambda: Change(None, [record]))
+        records: list[Struct] = []
+        for broker_id, told in endpoints.items():
+            broker = self.image.brokers.get(broker_id)
+            if broker is None:
+                return Refused(ErrorCode.BROKER_ID_NOT_REGISTERED)
+            records.append(broker_record(replace(broker, endpoints=tuple(told))))
+        return self._carry_out("AddressChange", lambda: Change(None, records))
 
     def move_leader(self, topic: str, partition: int, to: int, *, unclean: bool = False) -> Decision[None]:
-        """Give a partition to another leader, or to the same one in a new leader epoch; `unclean`: whatever is lost."""
+        """Give a partition to another leader, or the same one a new epoch; `unclean`: even if records are lost."""
         image = self.image
         topic_image, state = image.topic(topic), image.partition(topic, partition)
         if topic_image is None or state is None:
@@ -480,12 +457,10 @@ class Controller(Machine[Activation]):
         return self._carry_out("LeaderMove", lambda: Change(None, [record]))
 
     def elect_unclean(self) -> Decision[None]:
-        """Give a leader to every partition without one whose topic allows one that is out of sync."""
+        """Elect a replica that is out of sync for every partition without a leader whose topic allows it."""
         return self._carry_out(
             "UncleanElections", lambda: Change(None, elect_unclean(self.image, self._election_rules()))
         )
-
-    # ------------------------------------------------------------------ from a change to a proposal
 
     def _carry_out(self, name: str, operate: Callable[[], Change[T]]) -> Decision[T]:
         self.finish()
@@ -495,15 +470,19 @@ class Controller(Machine[Activation]):
         if not change.records:
             return Answered(change.reply)
         level = self.image.feature(METADATA_VERSION)
-        records = change.records
+        count = len(change.records) + len(change.behind)
+        if count <= WRITTEN_AT_ONCE:
+            change.add_behind()
+        head: list[Struct] = change.records
+        tail: list[Struct] = []
         if level < METADATA_TRANSACTIONS:
-            if len(records) > self.config.odradek_metadata_batch_records_max:
+            if count > self.config.odradek_metadata_batch_records_max:
                 return Refused(ErrorCode.POLICY_VIOLATION, f"{name} needs more records than one batch may hold.")
-        elif len(records) > self._at_once:
-            records = [BeginTransactionRecord(name=name), *records, EndTransactionRecord()]
-        # What cannot be encoded leaves nothing behind.
-        encoded = _encoded(records, level)
-        self._writing = len(records) > len(change.records)
+        elif count > self._at_once:
+            head, tail = [BeginTransactionRecord(name=name), *head], [EndTransactionRecord()]
+        # Records that cannot be encoded change nothing.
+        encoded = Encoded(head, change.behind, tail, level) if count > WRITTEN_AT_ONCE else _encoded(head + tail, level)
+        self._writing = bool(tail)
         self.facts += change.facts
         return Proposed(encoded, change.reply)
 
@@ -522,27 +501,28 @@ class Controller(Machine[Activation]):
         return self.config.dynamic(cluster=cluster, broker=own) if cluster or own else self.config
 
 
-class Encoded(Sequence[LogRecord]):
-    """Records of the metadata log; those of partitions, which can always be encoded, are when they are looked at."""
+class Encoded(MadeWhenRead[LogRecord]):
+    """Encode records of the metadata log; partition records, which can always be encoded, later, when they are read."""
 
-    def __init__(self, records: Sequence[Struct], level: int) -> None:
-        self._records = [record if isinstance(record, PartitionRecord) else _one(record, level) for record in records]
+    def __init__(
+        self, head: Sequence[Struct], behind: Sequence[PartitionRecord], tail: Sequence[Struct], level: int
+    ) -> None:
         self._level = level
+        self._parts = (self._checked(head), behind, self._checked(tail))
+
+    def _checked(self, records: Sequence[Struct]) -> Sequence[LogRecord | PartitionRecord]:
+        return [record if isinstance(record, PartitionRecord) else _one(record, self._level) for record in records]
 
     def __len__(self) -> int:
-        return len(self._records)
+        return sum(map(len, self._parts))
 
-    @overload
-    def __getitem__(self, index: int) -> LogRecord: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[LogRecord, ...]: ...
-    def __getitem__(self, index: int | slice) -> LogRecord | tuple[LogRecord, ...]:
-        if isinstance(index, slice):
-            return tuple(map(self._encoded, self._records[index]))
-        return self._encoded(self._records[index])
-
-    def _encoded(self, record: LogRecord | Struct) -> LogRecord:
-        return record if isinstance(record, LogRecord) else _one(record, self._level)
+    def _made(self, index: int) -> LogRecord:
+        for part in self._parts:
+            if index < len(part):
+                record = part[index]
+                return record if isinstance(record, LogRecord) else _one(record, self._level)
+            index -= len(part)
+        raise IndexError(index)
 
 
 def _one(record: Struct, level: int) -> LogRecord:
@@ -550,10 +530,8 @@ def _one(record: Struct, level: int) -> LogRecord:
 
 
 def _encoded(records: Sequence[Struct], level: int) -> Sequence[LogRecord]:
-    if len(records) > WRITTEN_AT_ONCE:
-        return Encoded(records, level)
     return tuple(_one(record, level) for record in records)
 
 
 def _nothing() -> None:
-    """Nothing is being written."""
+    """No operation is being written."""

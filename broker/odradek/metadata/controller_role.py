@@ -1,24 +1,25 @@
-"""The metadata log as a node sees it: every node folds it, and one of them, the controller, writes it."""
+"""The metadata log in a node: every node folds it, and the controller writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from odradek.config.keys import INT_MAX
 from odradek.config.table import TopicConfig
+from odradek.core.flow import Wait
 from odradek.core.internal_topics import AT_START, INTERNAL_TOPICS, CoordinatorKind
 from odradek.core.machine import Proposed, Refused
-from odradek.host.shard import Shard, ShardParts
+from odradek.host.shard import Shard
+from odradek.log.disk import DiskError
 from odradek.log.followers import NEVER
 from odradek.log.partition import Guard, Partition
 from odradek.metadata.brokers import NO_EPOCH, registration
 from odradek.metadata.controller import WRITTEN_AT_ONCE, Activation, Controller, Fencing
-from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
-from odradek.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
-from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
+from odradek.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION, unsupported_levels
+from odradek.metadata.image import EMPTY, REPLICA_LAG, EndpointImage, MetadataImage, PartitionImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -28,23 +29,14 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
-    from odradek.core.clock import Rng
-    from odradek.core.flow import Wait
     from odradek.core.machine import Decision, LogRecord
     from odradek.host.cluster_spec import BrokerSpec, ClusterSpec
-    from odradek.host.outbox import Outbox
+    from odradek.host.host import Host
     from odradek.host.peers import Peers
+    from odradek.host.replicas import Replicas
     from odradek.log.log import Log
-    from odradek.log.log_store import LogStore
 
-__all__ = ["ControllerShard", "ControllerRole", "HasController", "StartRefused", "StartTopic", "internal_topic"]
-
-
-class HasController(Protocol):
-    """The broker's part in the metadata, and the controller if it is this broker."""
-
-    @property
-    def controller(self) -> ControllerRole: ...
+__all__ = ["ControllerShard", "ControllerRole", "StartRefused", "StartTopic", "internal_topic"]
 
 
 T = TypeVar("T")
@@ -53,12 +45,12 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = (1).to_bytes(16, "big")
 """Kafka's reserved id of the metadata log."""
 METADATA_CONFIG = TopicConfig(cleanup_policy=())
-"""The metadata log is never deleted from, nor compacted, nor given up for memory."""
+"""The metadata log is neither deleted from, nor compacted, nor dropped for memory."""
 START_TIMEOUT_MS = 30_000
 
 
 class StartRefused(Exception):
-    """The node cannot start as it is told to; the text is one clear sentence."""
+    """The node cannot start with its configuration; the text is one clear sentence."""
 
 
 class StartTopic(Struct, frozen=True):
@@ -78,48 +70,51 @@ class StartTopic(Struct, frozen=True):
 
 
 class ControllerRole:
-    """A node's part in the metadata: its image, and the controller if this node is it."""
+    """The metadata of a node: its image, and the controller if this node has that role."""
 
     def __init__(
         self,
-        node_id: int,
-        publish: Callable[[MetadataImage, MetadataImage], None],
-        *,
-        cluster: ClusterSpec,
-        parts: ShardParts,
-        store: LogStore,
+        node: Host,
+        replicas: Replicas,
         peers: Peers,
-        outbox: Outbox,
-        random: Rng,
-        secrets: Rng,
+        publish: Callable[[MetadataImage, MetadataImage], None],
     ) -> None:
-        self._node_id = node_id
-        self._cluster = cluster
-        self._parts = parts
-        self._settings = parts.settings
-        self._clock = parts.clock
-        self._store = store
+        self._node_id = node.node_id
+        self._cluster = node.cluster
+        self._node = node
+        self._replicas = replicas
+        self._settings = node.settings
+        self._clock = node.clock
+        self._store = node.store
         self._peers = peers
-        self._outbox = outbox
-        self._random = random
-        self._secrets = secrets
+        self._outbox = node.outbox
+        self._random = node.random
+        self._secrets = node.secrets
         self._publish = publish
-        """Takes each image with the one before it."""
+        """Called with each new image and the one before."""
         self.image: MetadataImage = EMPTY
         self.topics_at_start: Sequence[StartTopic] = ()
+        self.is_fork = False
+        """Whether the brokers go on in their registrations, at other addresses."""
+        self.image_at_start: MetadataImage | None = None
+        """The image of the snapshot from which a fork starts, in place of the log before it; None: it reads the log."""
         self.shard: ControllerShard | None = None
         self._loader = MetadataLoader()
-        self._log = store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
+        config = node.settings.at_start
+        self._log_config = TopicConfig(
+            cleanup_policy=METADATA_CONFIG.cleanup_policy,
+            segment_bytes=config.metadata_log_segment_bytes,
+            segment_ms=config.metadata_log_segment_ms,
+        )
+        self._log = node.store.open(METADATA_TOPIC_ID, 0, self._log_config)
 
     @property
     def active(self) -> ControllerShard | None:
-        """The controller, if it is this node, and no other one has become active since."""
+        """The controller, if this node is it and no other one has become active since."""
         return self.shard if self.shard is not None and self.shard.partition.is_leader else None
 
-    # ------------------------------------------------------------------ start
-
     def start(self) -> None:
-        """Catch up with the log; the controller becomes active first, and brings a new cluster into being."""
+        """Read the log. The controller becomes active first, and creates the records of a new cluster."""
         self._read_snapshot()
         if self._cluster.controller_id != self._node_id:
             self.advance(self._log.end_offset)
@@ -131,18 +126,25 @@ class ControllerRole:
                 self.admit(broker)
             self._create_users_at_start()
             self.create_topics_at_start()
+        elif self.is_fork:
+            # In one step with the image: brokers that published it first would go through all partitions twice.
+            there = [each for each in self._cluster.brokers if each.node_id in self._loader.image.brokers]
+            error = self.change_addresses(*there)
+            assert error is ErrorCode.NONE, "the brokers of a fork are registered"
 
     def _read_snapshot(self) -> None:
-        """Begin with the snapshot that the log goes on from, if there is one; what follows it decides what is shown."""
+        """Start from the snapshot of the log, if there is one; the first images to publish follow it."""
         snapshot = self._store.metadata_snapshot
-        if snapshot is not None:
-            from odradek.metadata.snapshot_file import read_snapshot  # few clusters go on from one
+        if self.image_at_start is not None:
+            self._loader = MetadataLoader(self.image_at_start)
+        elif snapshot is not None:
+            from odradek.metadata.snapshot_file import read_snapshot  # few clusters start from one
 
             end_offset, epoch, data = snapshot
             self._loader.load_snapshot(read_snapshot(data), offset=end_offset - 1, epoch=epoch)
 
     def activate(self) -> None:
-        """Become the controller: read the rest of the log, abort what the one before left open, write from now on."""
+        """Become the controller: read the rest of the log, abort an open transaction, write from now on."""
         self.advance(self._log.end_offset)
         partition = Partition(
             topic=METADATA_TOPIC,
@@ -150,8 +152,9 @@ class ControllerRole:
             index=0,
             log=self._log,
             leader_epoch=self._log.leader_epoch + 1,
-            config=METADATA_CONFIG,
+            config=self._log_config,
             now=self._clock.now,
+            leader=self._node_id,
         )
         machine = Controller(
             node_id=self._node_id,
@@ -161,17 +164,17 @@ class ControllerRole:
             loader=self._loader,
         )
         self.shard = ControllerShard(
-            self._parts,
+            self._node,
+            self._replicas,
             partition,
             machine,
             mark=self._loader.last_offset + 1,
-            outbox=self._outbox,
             show=self.show,
         )
         self.shard.load()
 
     def admit(self, broker: BrokerSpec, *, shut_down_cleanly: bool = False) -> None:
-        """Register a broker that runs in this process; it has read the log, so it is in service at once."""
+        """Register a broker of this process; it has read the log, so it is unfenced at once."""
         assert self.shard is not None, "only the controller registers brokers"
         machine = self.shard.machine
         before = self.image.brokers.get(broker.node_id) if shut_down_cleanly else None
@@ -183,40 +186,43 @@ class ControllerRole:
             port=broker.port,
             features=self._settings.release.features,
             rack=broker.rack,
-            endpoints=[EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
+            endpoints=_endpoints(broker),
             previous_epoch=NO_EPOCH if before is None else before.epoch,
-            log_dirs=self._store.directories if self.image.feature(METADATA_VERSION) >= DIRECTORIES_SINCE else (),
+            log_dirs=self._store.directories_of(broker.node_id)
+            if self.image.feature(METADATA_VERSION) >= DIRECTORIES_SINCE
+            else (),
         )
-        registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
-        if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:
-            raise StartRefused(f"Broker {broker.node_id} cannot be registered: {registered}.")
+        registered = _written(_at_once(self.shard.carry_out(machine.register_broker(request))))
+        if registered.error_code != ErrorCode.NONE:
+            code = ErrorCode(registered.error_code)
+            reason = unsupported_levels(self.image, self._settings.release.features) or code.name
+            raise StartRefused(f"Broker {broker.node_id} cannot be registered: {reason}.")
         self._renew_session(broker.node_id, registered.broker_epoch)
 
     def hear_from(self, node_id: int) -> None:
-        """A broker that was silent for too long is heard of again: in service at once, as it was registered."""
+        """A broker that was fenced for its silence answers again: it is unfenced with its old registration."""
         broker = self.image.brokers.get(node_id)
         if broker is not None and broker.fenced:
             self._renew_session(node_id, broker.epoch)
 
     def _renew_session(self, node_id: int, epoch: int) -> None:
-        """A broker of this process says that it is there, and that it has read the log."""
+        """The heartbeat of a broker of this process, which has read the log."""
         assert self.shard is not None, "only the controller hears of brokers"
         machine = self.shard.machine
         heartbeat = BrokerHeartbeatRequest(
             broker_id=node_id, broker_epoch=epoch, current_metadata_offset=machine.loader.last_offset
         )
         self._catch_up(node_id)
-        beat = _at_once(self.shard.carry_out(machine.heartbeat(heartbeat)))
-        assert not isinstance(beat, Refused), beat
+        _written(_at_once(self.shard.carry_out(machine.heartbeat(heartbeat))))
 
     def _catch_up(self, node_id: int) -> None:
-        """A broker that acknowledges at once has fetched from the leaders that are there before anybody can look."""
+        """A broker without a delay of acknowledgement has fetched everything from the present leaders at once."""
         image = self.image
-        if replica_lag_ms(image, self._settings.at_start, node_id) != 0:
+        if image.replica_lag_ms(node_id, self._settings.at_start.odradek_replica_lag_ms) != 0:
             return
         for log, partition in self._logs_of(node_id):
             if image.is_alive(partition.leader):
-                log.behind.pop(node_id, None)
+                log.catch_up(node_id)
 
     def _logs_of(self, node_id: int) -> Iterator[tuple[Log, PartitionImage]]:
         """The logs of which a broker has a replica."""
@@ -227,38 +233,39 @@ class ControllerRole:
                     yield log, partition
 
     def fence(self, node_id: int) -> None:
-        """A broker is known to be gone: its partitions go to others."""
+        """A broker is gone: other replicas lead its partitions."""
         assert self.shard is not None, "only the controller fences brokers"
         broker = self.image.brokers.get(node_id)
         if broker is not None and not broker.fenced:
-            # From now on it fetches nothing. What it leads it goes on with until there is another leader.
+            # From now on it fetches nothing. It leads its partitions until there is another leader.
             for log, partition in self._logs_of(node_id):
                 if partition.leader != node_id:
                     log.behind.setdefault(node_id, log.end_offset)
                     if log.mark is None and node_id in partition.isr:
-                        # Its leader counts on this replica, and commits nothing more before it hears who is in sync.
+                        # The leader waits for this replica, and commits nothing more until the ISR changes.
                         log.mark = log.end_offset
-            fenced = _at_once(self.shard.carry_out(self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))))
-            assert not isinstance(fenced, Refused), fenced
+            fencing = self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))
+            _written(_at_once(self.shard.carry_out(fencing)))
 
-    def change_addresses(self, broker: BrokerSpec) -> ErrorCode:
-        """Have clients told where a broker can be reached now."""
+    def change_addresses(self, *brokers: BrokerSpec) -> ErrorCode:
+        """Change the addresses that clients get for these brokers."""
         assert self.shard is not None, "only the controller registers brokers"
-        endpoints = [EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints]
-        changed = _at_once(self.shard.carry_out(self.shard.machine.change_addresses(broker.node_id, endpoints)))
+        endpoints = {broker.node_id: _endpoints(broker) for broker in brokers}
+        changed = _at_once(self.shard.carry_out(self.shard.machine.change_addresses(endpoints)))
         return changed.error if isinstance(changed, Refused) else ErrorCode.NONE
 
     def move_leader(self, topic: str, partition: int, to: int, *, unclean: bool = False) -> Refused | None:
-        """Give a partition to another leader, or to the same one in a new leader epoch; why it cannot be, or None.
+        """Give a partition to another leader, or to the same one in a new leader epoch; returns the reason if that is
+        refused.
 
-        `unclean`: to one that is out of sync, too.
+        `unclean`: also to a replica that is out of sync.
         """
         assert self.shard is not None, "only the controller moves leaders"
         machine = self.shard.machine
         return _at_once(self.shard.carry_out(machine.move_leader(topic, partition, to, unclean=unclean)))
 
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
-        """How long the replicas of a broker take to acknowledge what their leaders append; None: for ever.
+        """Set the delay (ms) with which the replicas of a broker acknowledge; None: never.
 
         Raises ValueError for a negative time, and for one above `INT_MAX`.
         """
@@ -269,8 +276,8 @@ class ControllerRole:
         assert error is None, error
 
     def set_feature(self, name: str, level: int) -> str | None:
-        """Finalize another level of a feature, up or down; why it cannot be, or None."""
-        from odradek.metadata.feature_updates import UpgradeType  # most clusters keep the levels they start with
+        """Finalize another level of a feature; returns the reason if that is refused."""
+        from odradek.metadata.feature_updates import UpgradeType  # most clusters keep their first levels
         from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
         assert self.shard is not None, "only the controller changes features"
@@ -284,7 +291,7 @@ class ControllerRole:
         updated = _at_once(self.shard.carry_out(self.shard.machine.update_features(request)))
         if isinstance(updated, Refused):
             return updated.message or updated.error.name
-        # Older releases say it of each feature; and the text of what went well is None, empty or NONE.
+        # Older releases answer by feature; and the text of a success is None, empty or NONE.
         of_each = ((each.error_code, each.error_message) for each in updated.results)
         for error, message in ((updated.error_code, updated.error_message), *of_each):
             if error != ErrorCode.NONE:
@@ -292,10 +299,10 @@ class ControllerRole:
         return None
 
     def _create_users_at_start(self) -> None:
-        """The users of the configuration can log in by SCRAM as well (`kafka-storage format --add-scram`)."""
+        """The configured users can also log in by SCRAM (`kafka-storage format --add-scram`)."""
         if self._settings.at_start.security().odradek_sasl_users is None:
             return
-        from odradek.access.sasl_listeners import configured_users
+        from odradek.access.jaas import configured_users
         from odradek.metadata.credentials import password_records  # most clusters have no users
 
         assert self.shard is not None
@@ -303,23 +310,22 @@ class ControllerRole:
         users = configured_users(self._settings.config)
         records = [record for user, password in users.items() for record in password_records(user, password, salt)]
         if records:
-            put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))
-            assert not isinstance(put, Refused), "the controller is active"
+            _written(_at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records))))
 
     def forget_tokens(self) -> None:
-        """Remove the delegation tokens whose time is over, if this is the controller."""
+        """Remove expired delegation tokens, if this is the controller."""
         shard = self.active
         if shard is not None:
             _at_once(shard.carry_out(shard.machine.remove_expired_tokens(self._clock.now)))
 
     def elect_unclean(self) -> None:
-        """Elect from those out of sync where nobody leads and the topic allows it, if this is the controller."""
+        """Elect out-of-sync replicas where there is no leader and the topic allows it, if this is the controller."""
         shard = self.active
         if shard is not None:
             _at_once(shard.carry_out(shard.machine.elect_unclean()))
 
     def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> str | None:
-        """Set configs of a resource, or take them back where the value is None; why they cannot be, or None."""
+        """Set configs of a resource, or delete those with the value None; returns the reason if that is refused."""
         from odradek.wire.messages.incremental_alter_configs_request import (
             AlterableConfig,
             AlterConfigsResource,
@@ -341,7 +347,7 @@ class ControllerRole:
         return None if code is ErrorCode.NONE else response.error_message or code.name
 
     def create_topics_at_start(self) -> None:
-        """Create the topics that are to exist from the start, and do not yet. Raises `StartRefused`."""
+        """Create the topics of the start that do not exist yet. Raises `StartRefused`."""
         assert self.shard is not None
         topics = [
             CreatableTopic(
@@ -357,15 +363,14 @@ class ControllerRole:
         if not topics:
             return
         request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
-        created = _at_once(self.shard.carry_out(self.shard.machine.create_topics(request)))
-        assert not isinstance(created, Refused), "the controller is active"
+        created = _written(_at_once(self.shard.carry_out(self.shard.machine.create_topics(request))))
         for result in created.topics:
             if result.error_code != ErrorCode.NONE:
                 reason = result.error_message or ErrorCode(result.error_code).name
                 raise StartRefused(f"Topic {result.name} cannot be created: {reason}")
 
     async def create_internal_topic(self, topic: str) -> None:
-        """Have the controller create a coordinator's topic, unless it exists."""
+        """Let the controller create a coordinator's topic, unless it exists."""
         assert topic in INTERNAL_TOPICS
         request = CreateTopicsRequest(
             topics=[internal_topic(CoordinatorKind(topic), self._settings.config, self._cluster)],
@@ -373,28 +378,26 @@ class ControllerRole:
         )
         await self._peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
 
-    # ------------------------------------------------------------------ folding
-
     def advance(self, offset: int) -> None:
-        """The log is committed up to this offset: fold it, unless the controller's shard does, and show it.
+        """The log is committed up to this offset: fold it, unless the controller's shard does, and publish the image.
 
-        Who has missed much goes straight to the latest image, as a broker that starts does.
+        A node that is far behind publishes only the latest image, as a starting broker does.
         """
         if self.active is not None:
             return
         if self.shard is not None:
-            # Another one has become active, and we hear of it by what it writes.
+            # Another controller has become active; its records are how this one learns of it.
             self.shard.resign()
             self.shard = None
         images: list[MetadataImage] = []
         for batch in self._log.batches(self._loader.last_offset + 1):
             images += self._loader.apply(batch)
-        self._parts.facts.emit(self._loader.facts)
+        self._node.facts.emit(self._loader.facts)
         self._loader.facts = []
         self.show(images[-1:])
 
     def show(self, images: Sequence[MetadataImage]) -> None:
-        """Publish each image in turn, never an older one; the logs of topics whose removal was read on the way end."""
+        """Publish each image in order; afterwards drop the logs of the topics that were removed."""
         for image in images:
             assert image.offset > self.image.offset, "an image never goes back"
             before, self.image = self.image, image
@@ -410,10 +413,10 @@ class Writing:
     def __init__(self, batches: Iterator[Sequence[LogRecord]]) -> None:
         self.batches = batches
         self.is_over = False
-        self.has_failed = False
-        """Whether it is over because another controller writes now."""
+        self.refused: Refused | None = None
+        """Why it cannot be finished: another controller writes now, or the disk has failed."""
         self.waiting: list[Wait[None]] = []
-        """Those who want to know, and those who want to decide next."""
+        """Flows that wait for the result, and flows that wait to decide next."""
 
 
 class ControllerShard(Shard[Activation]):
@@ -421,49 +424,49 @@ class ControllerShard(Shard[Activation]):
 
     def __init__(
         self,
-        parts: ShardParts,
+        node: Host,
+        replicas: Replicas,
         partition: Partition,
         machine: Controller,
         *,
         mark: int,
-        outbox: Outbox,
         show: Callable[[Sequence[MetadataImage]], None],
     ) -> None:
-        super().__init__(parts, partition, machine, mark=mark)
+        super().__init__(node, replicas.replication, replicas.appended, partition, machine, mark=mark)
         self.machine = machine
-        self._outbox = outbox
+        self._outbox = node.outbox
         self._show = show
         self._writing: Writing | None = None
         machine.finish = self._finish
 
     async def perform(self, work: Activation) -> None:
-        """Write the first records of a cluster, or end the transaction that was left open."""
+        """Write the first records of a cluster, or end an open transaction of the controller before."""
         await self.carry_out(self.machine.perform(work))
 
     def propose(self, proposed: Proposed[T], *, guard: Guard | None = None) -> T | Refused:
-        """Append batch by batch, fold, and announce; nobody is served in between."""
+        """Append batch by batch, fold, and announce; no request is served in between."""
         writing = Writing(self.machine.batches(proposed.records))
         while not writing.is_over:
             self._write(writing)
-        return Refused(ErrorCode.NOT_CONTROLLER) if writing.has_failed else proposed.reply
+        return writing.refused or proposed.reply
 
     async def at_rest(self) -> None:
-        """Wait until nothing is being written, so that the next decision follows from all before."""
+        """Wait until no operation is being written, so that the next decision sees all results."""
         while (writing := self._writing) is not None:
             await self._end_of(writing)
 
     async def ask(self, decide: Callable[[Controller], Decision[T]]) -> T | Refused:
-        """What is decided, when it is written; of a long transaction others are served between two batches."""
+        """Write a decision; in a long transaction other clients are served between two batches."""
         await self.at_rest()
         decision = decide(self.machine)
         if not isinstance(decision, Proposed) or len(decision.records) <= WRITTEN_AT_ONCE:
             return await self.carry_out(decision)
         writing = self._writing = Writing(self.machine.batches(decision.records))
-        # A client that goes away does not leave the transaction open.
+        # If the client disconnects the transaction must still end.
         self._kernel.spawn(self._write_on(writing))
         if not writing.is_over:
             await self._end_of(writing)
-        return Refused(ErrorCode.NOT_CONTROLLER) if writing.has_failed else decision.reply
+        return writing.refused or decision.reply
 
     async def _write_on(self, writing: Writing) -> None:
         while not writing.is_over:
@@ -472,17 +475,17 @@ class ControllerShard(Shard[Activation]):
                 await self._turns.breathe_behind()
 
     def _end_of(self, writing: Writing) -> Wait[None]:
-        wait: Wait[None] = self._kernel.wait()
+        wait: Wait[None] = Wait(self._kernel)
         writing.waiting.append(wait)
         return wait
 
     def _finish(self) -> None:
-        """Somebody decides who cannot wait."""
+        """A decision that cannot wait: finish the transaction now."""
         while (writing := self._writing) is not None:
             self._write(writing)
 
     def _write(self, writing: Writing) -> None:
-        """Append one batch more, fold it, and announce it."""
+        """Append the next batch, fold it, and announce it."""
         records = next(writing.batches, None)
         if records is not None:
             appended = self.partition.append_records(records, self._clock.now)
@@ -491,7 +494,7 @@ class ControllerShard(Shard[Activation]):
                 self._outbox.announce(self.partition.high_watermark)
                 return
             self.settle()
-            writing.has_failed = True
+            writing.refused = Refused(ErrorCode.NOT_CONTROLLER, appended.message)
         writing.is_over = True
         if self._writing is writing:
             self._writing = None
@@ -499,7 +502,7 @@ class ControllerShard(Shard[Activation]):
             wait.settle(None)
 
     def advance(self) -> None:
-        """Fold, and show the node what was published."""
+        """Fold, and publish the images to the node."""
         super().advance()
         published, self.machine.published = self.machine.published, []
         self._show(published)
@@ -522,7 +525,7 @@ def internal_topic(kind: CoordinatorKind, config: Config, cluster: ClusterSpec) 
         min_insync = min(config.share_coordinator_state_topic_min_isr, max(1, replicas - (replicas < wanted)))
         partitions = config.share_coordinator_state_topic_num_partitions
         settings = {
-            # Its records have keys, and yet it is not compacted: an update says nothing without those before it.
+            # Its records have keys, but it is not compacted: an update depends on the ones before it.
             "cleanup.policy": "delete",
             "compression.type": "producer",
             "min.insync.replicas": str(min_insync),
@@ -532,7 +535,7 @@ def internal_topic(kind: CoordinatorKind, config: Config, cluster: ClusterSpec) 
     else:
         wanted = config.transaction_state_log_replication_factor
         replicas = min(wanted, brokers)
-        # With fewer brokers than were meant, one of them may be gone all the same.
+        # With fewer brokers than configured replicas one of them may still fail.
         min_insync = min(config.transaction_state_log_min_isr, max(1, replicas - (replicas < wanted)))
         partitions = config.transaction_state_log_num_partitions
         settings = {
@@ -548,6 +551,17 @@ def internal_topic(kind: CoordinatorKind, config: Config, cluster: ClusterSpec) 
         replication_factor=replicas,
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
     )
+
+
+def _endpoints(broker: BrokerSpec) -> list[EndpointImage]:
+    return [EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints]
+
+
+def _written(outcome: T | Refused) -> T:
+    """The result of a decision of the controller itself. Raises `DiskError` if the metadata cannot be written."""
+    if isinstance(outcome, Refused):
+        raise DiskError(outcome.message or outcome.error.name)
+    return outcome
 
 
 def _at_once(coroutine: Coroutine[object, None, T]) -> T:

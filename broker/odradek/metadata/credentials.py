@@ -1,4 +1,4 @@
-"""What is kept of passwords for SCRAM: put, removed and described (KIP-554; Kafka's `ScramControlManager`)."""
+"""SCRAM credentials: set, removed and described (KIP-554; Kafka's `ScramControlManager`)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["SCRAM_SINCE", "alter_credentials", "credential_record", "password_re
 Alteration: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
 
 SCRAM_SINCE = 11
-"""The level of metadata.version (3.5-IV2) from which on credentials can be kept."""
+"""The first level of metadata.version with credentials in the metadata log (3.5-IV2)."""
 SALT_BYTES = 16
 
 
 def alter_credentials(
     request: AlterUserScramCredentialsRequest, image: MetadataImage
 ) -> Change[AlterUserScramCredentialsResponse]:
-    """Put and remove credentials; each user is judged alone, and no user may be named twice."""
+    """Set and remove credentials; each user succeeds or fails on its own, and must not be named twice."""
     failures: dict[str, Failure] = {}
     records: dict[str, Struct] = {}
     changes: list[Alteration] = [*request.deletions, *request.upsertions]
@@ -65,7 +65,7 @@ def alter_credentials(
 
 
 def _judged(change: Alteration, image: MetadataImage) -> Struct | Failure:
-    """The record that makes the change, or why there is none."""
+    """The record of the change, or the error."""
     if not change.name:
         return Failure(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     try:
@@ -93,7 +93,6 @@ def _put(change: ScramCredentialUpsertion, mechanism: ScramMechanism) -> Struct 
 
 
 def credential_record(user: str, mechanism: int, credential: ScramCredential) -> UserScramCredentialRecord:
-    """The record that keeps a credential."""
     return UserScramCredentialRecord(
         name=user,
         mechanism=mechanism,
@@ -105,7 +104,7 @@ def credential_record(user: str, mechanism: int, credential: ScramCredential) ->
 
 
 def password_records(user: str, password: str, salt: Callable[[int], bytes]) -> Iterator[Struct]:
-    """The records with which a user can log in by every SCRAM mechanism; it takes milliseconds."""
+    """The records for one user and every SCRAM mechanism; takes milliseconds."""
     for mechanism in ScramMechanism:
         drawn = salt(SALT_BYTES)
         salted = salted_password(mechanism, password, drawn, ITERATIONS_MIN)

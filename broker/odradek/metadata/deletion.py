@@ -28,7 +28,7 @@ LATE = Failure(ErrorCode.REQUEST_TIMED_OUT)
 def delete_topics(
     request: DeleteTopicsRequest, version: int, image: MetadataImage, config: Config, spend: Spend = unlimited
 ) -> Change[DeleteTopicsResponse]:
-    """Each topic is deleted or refused by itself, and answered once; so is each entry that names none."""
+    """Delete each topic or refuse it on its own; every entry gets an answer."""
     change: Change[DeleteTopicsResponse] = Change(DeleteTopicsResponse())
     states = request.topics if version >= BY_ID else [DeleteTopicState(name=name) for name in request.topic_names]
     failed = _all_refused(version, config)
@@ -36,7 +36,7 @@ def delete_topics(
     ids = Counter(state.topic_id for state in states if state.name is None)
     judged = [(state, _malformed(state, names, ids, image)) for state in states]
     if failed is None and request.timeout_ms <= 0 and any(failure in (None, TWICE) for _, failure in judged):
-        # As in Kafka each entry is answered; where there is no topic to look for, no time is needed.
+        # As in Kafka every entry is answered; those without a known topic cost no quota.
         return Change(DeleteTopicsResponse(responses=[_result(state, LATE, image) for state in states]))
     seen: set[tuple[str | None, bytes]] = set()
     for state, malformed in judged:
@@ -57,7 +57,7 @@ def delete_topics(
 
 
 def _is_named_as_well(state: DeleteTopicState, names: Counter[str | None], image: MetadataImage) -> bool:
-    """Whether another entry names the topic of this id: the two get one answer, that of the name."""
+    """Whether another entry names the topic of this id; both then get the answer for the name."""
     topic = image.topic_by_id(state.topic_id) if state.name is None else None
     return topic is not None and names[topic.name] == 1
 

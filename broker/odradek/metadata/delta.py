@@ -1,9 +1,9 @@
-"""Changes to a metadata image, record by record; the image they make is built when they may be seen."""
+"""Changes to a metadata image, record by record; the new image is built when it is published."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Never, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,24 +47,24 @@ if TYPE_CHECKING:
 __all__ = ["Delta"]
 
 LEADER_UNCHANGED = -2
-"""Leader of a PartitionChangeRecord that leaves the leader as it is."""
+"""The leader in a PartitionChangeRecord that does not change the leader."""
 
 
 class Delta:
-    """An image that is being changed; what is not touched is shared with the image it began from."""
+    """An image that is being changed; unchanged parts are shared with the image before."""
 
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
         self.empty = True
         self.removed: list[bytes] = []
-        """Ids of the topics that were removed: no other topic will ever have them."""
+        """Ids of removed topics, which are never used again."""
         self._brokers: dict[int, BrokerImage] | None = None
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._features: dict[str, int] | None = None
         self._topics: dict[bytes, TopicImage | None] = {}
-        """Topics that changed; None is one that was removed."""
+        """Changed topics; None for a removed one."""
         self._partitions: dict[bytes, dict[int, PartitionImage]] = {}
-        """Partitions of topics that changed: copied once for many records."""
+        """Partitions of changed topics: copied once for many records."""
         self._next_producer_id = base.next_producer_id
         self._acls: dict[bytes, Acl] | None = None
         self._quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
@@ -72,12 +72,12 @@ class Delta:
         self._scram: dict[tuple[str, int], ScramCredential] | None = None
 
     def replay(self, record: Struct) -> bool:
-        """Take up one record; False if it says nothing to us (a kind that this broker has no use for)."""
+        """Apply one record; False for a kind that this broker does not use."""
         handler = _HANDLERS.get(type(record).__name__)
         if handler is None:
             return False
         self.empty = False
-        handler(self, record)
+        handler(self, cast("Never", record))
         return True
 
     def build(self, *, offset: int, epoch: int) -> MetadataImage:
@@ -115,8 +115,6 @@ class Delta:
                 by_id[topic_id] = by_name[topic.name] = built
         return by_name, by_id
 
-    # ------------------------------------------------------------------ topics
-
     def _topic(self, topic_id: bytes) -> TopicImage | None:
         if topic_id in self._topics:
             return self._topics[topic_id]
@@ -130,12 +128,12 @@ class Delta:
         return partitions
 
     def topic_added(self, record: TopicRecord) -> None:
-        """TopicRecord: a topic, as yet without partitions."""
+        """TopicRecord: a topic, without partitions at first."""
         self._topics[record.topic_id] = TopicImage(record.name, record.topic_id)
         self._partitions[record.topic_id] = {}
 
     def topic_removed(self, record: RemoveTopicRecord) -> None:
-        """RemoveTopicRecord: the topic, its partitions and its configs go."""
+        """RemoveTopicRecord: removes the topic, its partitions and its configs."""
         topic = self._topic(record.topic_id)
         if topic is not None:
             self.removed.append(record.topic_id)
@@ -144,7 +142,7 @@ class Delta:
             self._own_configs().pop((ResourceType.TOPIC, topic.name), None)
 
     def partition_set(self, record: PartitionRecord) -> None:
-        """PartitionRecord: a partition as a whole."""
+        """PartitionRecord: a whole partition."""
         topic = self._topic(record.topic_id)
         if topic is not None:
             self._partitions_of(topic)[record.partition_id] = PartitionImage(
@@ -162,7 +160,7 @@ class Delta:
             )
 
     def partition_changed(self, record: PartitionChangeRecord) -> None:
-        """PartitionChangeRecord: any change moves the partition epoch, a named leader the leader epoch too."""
+        """PartitionChangeRecord: each change raises the partition epoch, a change of leader the leader epoch too."""
         topic = self._topic(record.topic_id)
         partitions = None if topic is None else self._partitions_of(topic)
         old = None if partitions is None else partitions.get(record.partition_id)
@@ -188,7 +186,7 @@ class Delta:
         )
 
     def eligible_cleared(self, record: ClearElrRecord) -> None:
-        """ClearElrRecord: nobody is eligible any more in this topic's partitions; without a name in all."""
+        """ClearElrRecord: removes the eligible leader replicas of this topic, or of all topics if it has no name."""
         changed = [topic for topic in self._topics.values() if topic is not None]
         untouched = [topic for topic_id, topic in self.base.topics_by_id.items() if topic_id not in self._topics]
         for topic in (*changed, *untouched):
@@ -202,8 +200,6 @@ class Delta:
             own = self._partitions_of(topic)
             for partition in cleared:
                 own[partition.index] = replace(partition, eligible_replicas=(), last_known_eligible=())
-
-    # ------------------------------------------------------------------ brokers
 
     def _own_brokers(self) -> dict[int, BrokerImage]:
         if self._brokers is None:
@@ -225,32 +221,34 @@ class Delta:
         )
 
     def broker_unregistered(self, record: UnregisterBrokerRecord) -> None:
-        """UnregisterBrokerRecord: the broker is forgotten."""
         self._own_brokers().pop(record.broker_id, None)
 
-    def _broker_changed(self, broker_id: int, **changes: Any) -> None:
+    def _broker_changed(self, broker_id: int, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> None:
+        """1 sets a property, -1 takes it away, 0 changes nothing."""
         brokers = self._own_brokers()
-        if broker_id in brokers:
-            brokers[broker_id] = replace(brokers[broker_id], **changes)
+        broker = brokers.get(broker_id)
+        if broker is not None:
+            brokers[broker_id] = replace(
+                broker,
+                fenced=fenced > 0 if fenced else broker.fenced,
+                in_controlled_shutdown=in_controlled_shutdown > 0
+                if in_controlled_shutdown
+                else broker.in_controlled_shutdown,
+            )
 
     def broker_changed(self, record: BrokerRegistrationChangeRecord) -> None:
-        """BrokerRegistrationChangeRecord: fenced 1 fences, -1 lifts it, 0 leaves it; shutdown likewise."""
-        changes: dict[str, Any] = {}
-        if record.fenced:
-            changes["fenced"] = record.fenced > 0
-        if record.in_controlled_shutdown:
-            changes["in_controlled_shutdown"] = record.in_controlled_shutdown > 0
-        self._broker_changed(record.broker_id, **changes)
+        """BrokerRegistrationChangeRecord: fences, unfences, or begins a controlled shutdown."""
+        self._broker_changed(
+            record.broker_id, fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown
+        )
 
     def broker_fenced(self, record: FenceBrokerRecord) -> None:
-        """FenceBrokerRecord: the older way to fence."""
-        self._broker_changed(record.id, fenced=True)
+        """FenceBrokerRecord: the older record for fencing."""
+        self._broker_changed(record.id, fenced=1)
 
     def broker_unfenced(self, record: UnfenceBrokerRecord) -> None:
-        """UnfenceBrokerRecord: the older way to lift it."""
-        self._broker_changed(record.id, fenced=False)
-
-    # ------------------------------------------------------------------ configs, features, producer ids
+        """UnfenceBrokerRecord: the older record for unfencing."""
+        self._broker_changed(record.id, fenced=-1)
 
     def _own_configs(self) -> dict[tuple[int, str], Mapping[str, str]]:
         if self._configs is None:
@@ -272,7 +270,7 @@ class Delta:
             configs.pop(resource, None)
 
     def feature_set(self, record: FeatureLevelRecord) -> None:
-        """FeatureLevelRecord: level 0 takes the feature out, as if it had never been set."""
+        """FeatureLevelRecord: level 0 removes the feature."""
         if self._features is None:
             self._features = dict(self.base.features)
         if record.feature_level:
@@ -281,10 +279,8 @@ class Delta:
             self._features.pop(record.name, None)
 
     def producer_ids_allocated(self, record: ProducerIdsRecord) -> None:
-        """ProducerIdsRecord: where the next block begins."""
+        """ProducerIdsRecord: the first id of the next block."""
         self._next_producer_id = record.next_producer_id
-
-    # ------------------------------------------------------------------ who may log in
 
     def _own_scram(self) -> dict[tuple[str, int], ScramCredential]:
         if self._scram is None:
@@ -298,7 +294,6 @@ class Delta:
         )
 
     def credential_removed(self, record: RemoveUserScramCredentialRecord) -> None:
-        """RemoveUserScramCredentialRecord: the user cannot log in by this mechanism any more."""
         self._own_scram().pop((record.name, record.mechanism), None)
 
     def _own_acls(self) -> dict[bytes, Acl]:
@@ -319,11 +314,10 @@ class Delta:
         )
 
     def acl_removed(self, record: RemoveAccessControlEntryRecord) -> None:
-        """RemoveAccessControlEntryRecord: it is gone."""
         self._own_acls().pop(record.id, None)
 
     def quota_set(self, record: ClientQuotaRecord) -> None:
-        """ClientQuotaRecord: one limit of an entity, or that it has it no more."""
+        """ClientQuotaRecord: one limit of an entity, or its removal."""
         if self._quotas is None:
             self._quotas = dict(self.base.quotas)
         named = {part.entity_type: part.entity_name for part in record.entity}
@@ -344,7 +338,7 @@ class Delta:
         return self._tokens
 
     def token_put(self, record: DelegationTokenRecord) -> None:
-        """DelegationTokenRecord: a token, or the same with another end."""
+        """DelegationTokenRecord: a token, or its new expiration."""
         self._own_tokens()[record.token_id] = Token(
             id=record.token_id,
             owner=record.owner,
@@ -356,34 +350,38 @@ class Delta:
         )
 
     def token_removed(self, record: RemoveDelegationTokenRecord) -> None:
-        """RemoveDelegationTokenRecord: nobody can log in with it any more."""
         self._own_tokens().pop(record.token_id, None)
 
     def nothing(self, record: NoOpRecord) -> None:
-        """NoOpRecord: only the offset moves."""
+        """NoOpRecord: changes only the offset."""
 
 
-# By name, so that a kind of record is imported only where there is one.
-_HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
-    "AccessControlEntryRecord": Delta.acl_created,
-    "BrokerRegistrationChangeRecord": Delta.broker_changed,
-    "ClearElrRecord": Delta.eligible_cleared,
-    "ClientQuotaRecord": Delta.quota_set,
-    "ConfigRecord": Delta.config_set,
-    "DelegationTokenRecord": Delta.token_put,
-    "FeatureLevelRecord": Delta.feature_set,
-    "FenceBrokerRecord": Delta.broker_fenced,
-    "NoOpRecord": Delta.nothing,
-    "PartitionChangeRecord": Delta.partition_changed,
-    "PartitionRecord": Delta.partition_set,
-    "ProducerIdsRecord": Delta.producer_ids_allocated,
-    "RegisterBrokerRecord": Delta.broker_registered,
-    "RemoveAccessControlEntryRecord": Delta.acl_removed,
-    "RemoveDelegationTokenRecord": Delta.token_removed,
-    "RemoveTopicRecord": Delta.topic_removed,
-    "RemoveUserScramCredentialRecord": Delta.credential_removed,
-    "TopicRecord": Delta.topic_added,
-    "UnfenceBrokerRecord": Delta.broker_unfenced,
-    "UnregisterBrokerRecord": Delta.broker_unregistered,
-    "UserScramCredentialRecord": Delta.credential_put,
+_HANDLERS: Mapping[str, Callable[[Delta, Never], None]] = {
+    handler.__annotations__["record"]: handler
+    for handler in (
+        Delta.acl_created,
+        Delta.broker_changed,
+        Delta.eligible_cleared,
+        Delta.quota_set,
+        Delta.config_set,
+        Delta.token_put,
+        Delta.feature_set,
+        Delta.broker_fenced,
+        Delta.nothing,
+        Delta.partition_changed,
+        Delta.partition_set,
+        Delta.producer_ids_allocated,
+        Delta.broker_registered,
+        Delta.acl_removed,
+        Delta.token_removed,
+        Delta.topic_removed,
+        Delta.credential_removed,
+        Delta.topic_added,
+        Delta.broker_unfenced,
+        Delta.broker_unregistered,
+        Delta.credential_put,
+    )
 }
+"""What takes a record, by the name of the record, which is that of its annotation: the module of a record is imported
+only when such a record comes.
+"""

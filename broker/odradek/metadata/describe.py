@@ -1,12 +1,11 @@
-"""What DescribeConfigs shows: each value, where it comes from, and what else would give one (KIP-133, KIP-226).
+"""DescribeConfigs: each value, its source, and the synonyms that could give another one (KIP-133, KIP-226).
 
-The rules are those of Kafka's `ConfigHelper`, with one that surprises: what stands in the list of synonyms before the
-key itself is left out, so a retention given in `log.retention.hours` is no synonym of `retention.ms`.
+The rules are those of Kafka's `ConfigHelper`. One is surprising: keys in the list of synonyms in front of the key
+itself are left out, so `log.retention.hours` is not shown as a synonym of `retention.ms`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cached_property
 
@@ -19,6 +18,7 @@ from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, 
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.client_metrics import CLIENT_METRICS_KEYS
 from odradek.metadata.group_configs import GROUP_KEYS, HIDDEN_GROUP_KEYS, default_text
+from odradek.metadata.secrets import SECRET
 
 __all__ = [
     "Entry",
@@ -28,13 +28,12 @@ __all__ = [
     "broker_entries",
     "client_metrics_entries",
     "group_entries",
-    "may_be_shown",
 ]
 
 UNKNOWN_KIND = 0
 
 _INTERNAL_TOPIC_KEYS = frozenset({"internal.segment.bytes"})
-"""Shown only where they are set."""
+"""Keys that are shown only if they are set."""
 
 _INTERNAL_BROKER_KEYS = frozenset(
     {
@@ -48,16 +47,13 @@ _INTERNAL_BROKER_KEYS = frozenset(
         "unstable.feature.versions.enable",
     }
 )
-"""The same for a broker that was asked to be a release; one that was not shows all that it has."""
+"""Such keys of a broker with `odradek.as.kafka`; one without shows all that it has."""
 
 _OURS = frozenset(name for name in BROKER_KEYS if name.startswith("odradek."))
-"""Shown by a release only where an operator has changed them while it runs."""
+"""Keys that a release shows only if an operator has changed them while the broker runs."""
 
 _INERT_CHANGEABLE = INERT_DYNAMIC_KEYS | INERT_PER_BROKER_KEYS | INERT_PER_LISTENER_KEYS
 """Keys without effect that Kafka lets an operator change while brokers run."""
-
-_SECRET = re.compile("password|passphrase|secret|jaas|certificate|keystore[.]key")
-"""In the names of Kafka's keys of type PASSWORD, whose values are never shown."""
 
 _BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     name: names
@@ -71,30 +67,8 @@ _BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def may_be_shown(name: str) -> bool:
-    """Whether the value of a key is no secret: Kafka shows none of a key that it does not know (`maybeSensitive`)."""
-    kinds = set(_kinds_of(name))
-    if kinds:
-        return Kind.PASSWORD not in kinds
-    return name in INERT_KEYS and not _SECRET.search(name)
-
-
-def _kinds_of(name: str) -> Iterator[Kind]:
-    """The type of a key of whatever resource, if it is known."""
-    if (of_listener := key_of(name)) is not None:
-        yield of_listener.rule.kind
-    for keys in (BROKER_KEYS, TOPIC_KEYS, CLIENT_METRICS_KEYS):
-        if name in keys:
-            yield keys[name].rule.kind
-    for group_keys in (GROUP_KEYS, HIDDEN_GROUP_KEYS):
-        if name in group_keys:
-            yield group_keys[name].key.rule.kind
-    if name in INERT_DEFAULTS:
-        yield INERT_DEFAULTS[name].kind
-
-
 class Synonym(Struct, frozen=True):
-    """A key that gives a value, or would if no better one did."""
+    """A key that gives the value, or would give it without a more specific one."""
 
     name: str
     value: str | None
@@ -114,12 +88,12 @@ class Entry(Struct, frozen=True):
 
     @property
     def is_default(self) -> bool:
-        """All that the first version of DescribeConfigs can say about the source."""
+        """Whether the value is the default: all that version 0 of DescribeConfigs has about the source."""
         return self.source == ConfigSource.DEFAULT
 
 
 class TopicEntries:
-    """The keys of topics on a broker with this configuration; what most topics have alike is put together once."""
+    """The keys of topics on a broker with this configuration; the part that most topics share is computed once."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -156,12 +130,12 @@ class TopicEntries:
 
 
 def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
-    """All keys of a broker; `facts` are those that the broker was started with outside of its configuration."""
+    """All keys of a broker; `facts` are those of its start outside of the configuration."""
     lacks, left_out = config.release.lacks, _left_out(config)
     entries = [
         _entry(
             key.name,
-            text_of(getattr(config, key.attribute)),
+            text_of(key.of(config)),
             key.rule.kind,
             _of_broker(_BROKER_SYNONYMS.get(key.name, (key.name,)), config, itself=key.name),
             read_only=key.rule.scope is Scope.READ_ONLY,
@@ -185,7 +159,7 @@ def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
 
 
 def _left_out(config: Config) -> Set[str]:
-    """The keys of the table that are not shown."""
+    """The keys in the table that are not shown."""
     lacks = config.release.lacks
     if config.odradek_as_kafka is None:
         return lacks
@@ -226,7 +200,7 @@ def group_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
 
 
 def client_metrics_entries(overrides: Mapping[str, str]) -> list[Entry]:
-    """All keys of a subscription to the metrics of clients, whether it is there or not."""
+    """All keys of a subscription to the metrics of clients, whether the subscription exists or not."""
     source = ConfigSource.CLIENT_METRICS
     entries = []
     for name, key in CLIENT_METRICS_KEYS.items():
@@ -241,13 +215,13 @@ def _entry(name: str, value: str | None, kind: int, synonyms: tuple[Synonym, ...
 
 
 def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
-    """Keys that were set and are not in the table: ours to keep, not to understand, and perhaps secret."""
+    """Keys that are set and unknown: they are kept, and their values may be secrets."""
     seen, inert = set(known), INERT_KEYS - config.release.lacks
     for source, texts in config.layers:
         for name in texts:
             if name not in seen:
                 seen.add(name)
-                plain = name in inert and not _SECRET.search(name)
+                plain = name in inert and not SECRET.search(name)
                 of_listener = key_of(name) if name.startswith(LISTENER_PREFIX) else None
                 if of_listener is not None:
                     yield _of_listener(name, of_listener, source, config)
@@ -256,7 +230,7 @@ def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
 
 
 def _of_listener(name: str, key: Key, source: int, config: Config) -> Entry:
-    """A key of one listener, whether there is such a listener or not: what holds for all stands behind it."""
+    """A key of one listener, whether the listener exists or not, with the key for all listeners as its synonym."""
     is_secret = key.rule.kind is Kind.PASSWORD
     told = [(name, texts[name], each) for each, texts in config.layers if name in texts]
     told += [(key.name, texts[key.name], each) for each, texts in config.layers if key.name in texts]
@@ -285,7 +259,7 @@ def _inert(name: str, source: int, config: Config) -> Entry:
 
 
 def _inert_defaults(shown: Set[str]) -> Iterator[Entry]:
-    """Keys that were not set and change nothing here, as Kafka shows them."""
+    """Keys that are not set and have no effect here, as Kafka shows them."""
     for name, known in INERT_DEFAULTS.items():
         if name not in shown:
             secret, read_only = known.kind is Kind.PASSWORD, name not in _INERT_CHANGEABLE
@@ -294,7 +268,7 @@ def _inert_defaults(shown: Set[str]) -> Iterator[Entry]:
 
 
 def _hidden(name: str, source: int) -> Entry:
-    """A value that nobody may see: a password, or what Kafka does not know."""
+    """A value that is never shown: a password, or that of an unknown key."""
     known = INERT_DEFAULTS.get(name)
     kind = known.kind if known is not None and known.kind is Kind.PASSWORD else UNKNOWN_KIND
     return Entry(name, None, source, kind, name not in _INERT_CHANGEABLE, True, (Synonym(name, None, source),))

@@ -1,9 +1,9 @@
-"""Who is in sync and who leads, after whatever has happened to a partition (Kafka's `PartitionChangeBuilder`).
+"""The ISR and leader of a partition after any event (Kafka's `PartitionChangeBuilder`).
 
 A leader is elected from the in-sync replicas, or from the eligible ones: those that were in sync when fewer than
-`min.insync.replicas` were left, and so have all that is committed (KIP-966). A broker that has crashed may have lost
-what it had, and is neither any more; where nobody else is left, the last leader leads again. Only an unclean election
-takes another.
+`min.insync.replicas` were left, and so have all committed records (KIP-966). A broker that has crashed may have lost
+records, and is neither any more; if no replica is left, the last leader leads again. Only an unclean election takes
+another one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from odradek.metadata.features import MIN_INSYNC
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, ResourceType, TopicImage
 from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 
-__all__ = ["REPLICA_LAG", "Election", "ElectionRules", "changed", "elect_unclean", "election_rules", "replica_lag_ms"]
+__all__ = ["Election", "ElectionRules", "changed", "elect_unclean", "election_rules"]
 
-REPLICA_LAG = "odradek.replica.lag.ms"
 UNCLEAN = "unclean.leader.election.enable"
 
 
 class Election(IntEnum):
-    """What is elected for, numbered as in ElectLeaders; `KEEP` elects only where there is no leader any more."""
+    """Types of elections, numbered as in ElectLeaders; `KEEP` elects only if there is no leader."""
 
     KEEP = -1
     PREFERRED = 0
@@ -33,18 +32,18 @@ class Election(IntEnum):
 
 
 class ElectionRules(Struct, frozen=True):
-    """What the configuration says, by topic or by broker."""
+    """The parts of the configuration that elections use, by topic or by broker."""
 
     min_insync: Callable[[str], int] = lambda topic: 1
     unclean: Callable[[str], bool] = lambda topic: False
     at_once: Callable[[int], bool] = lambda broker: True
-    """Whether a broker acknowledges at once, so that it has everything as soon as it is there."""
+    """Whether a broker acknowledges at once, so that its replicas are complete as soon as it is available."""
     eligible_replicas: bool = True
-    """Whether there are eligible leader replicas; else the last replica stays in sync when its broker goes."""
+    """Whether there are eligible leader replicas; without them the last replica in the ISR stays when it fails."""
 
 
 def election_rules(image: MetadataImage, config: Config, *, eligible_replicas: bool) -> ElectionRules:
-    """The rules as of an image; `config` has the defaults of the cluster."""
+    """The rules for an image; `config` has the defaults of the cluster."""
 
     def min_insync(topic: str) -> int:
         return int(image.config(ResourceType.TOPIC, topic).get(MIN_INSYNC, config.min_insync_replicas))
@@ -54,21 +53,15 @@ def election_rules(image: MetadataImage, config: Config, *, eligible_replicas: b
         return config.unclean_leader_election_enable if text is None else text.strip().lower() == "true"
 
     return ElectionRules(
-        min_insync, unclean, lambda broker: replica_lag_ms(image, config, broker) == 0, eligible_replicas
+        min_insync,
+        unclean,
+        lambda broker: image.replica_lag_ms(broker, config.odradek_replica_lag_ms) == 0,
+        eligible_replicas,
     )
 
 
-def replica_lag_ms(image: MetadataImage, config: Config, broker: int) -> int:
-    """How long a broker takes to acknowledge what it replicates (ms); -1: for ever."""
-    for name in (str(broker), ""):
-        text = image.config(ResourceType.BROKER, name).get(REPLICA_LAG)
-        if text is not None:
-            return int(text)
-    return config.odradek_replica_lag_ms
-
-
 class _Partition:
-    """A partition as it is to become."""
+    """The next state of a partition."""
 
     def __init__(self, topic: TopicImage, before: PartitionImage, image: MetadataImage, rules: ElectionRules) -> None:
         self.before = before
@@ -85,12 +78,12 @@ class _Partition:
         self.epoch_bumped = False
 
     def stay_in_sync(self, isr: Iterable[int]) -> None:
-        """Those of them stay whose broker is there; without eligible replicas the last one stays in any case."""
+        """Keep the in-sync replicas whose broker is available; without eligible replicas the last one always stays."""
         alive = tuple(each for each in isr if self.image.is_alive(each))
         self.isr = alive if alive or self.rules.eligible_replicas else self.before.isr
 
     def complete_reassignment(self) -> None:
-        """When all that come are in sync, those that leave go."""
+        """When all added replicas are in sync, the removed ones leave."""
         if not self.adding and not self.removing:
             return
         staying = tuple(each for each in self.isr if each not in self.removing)
@@ -100,7 +93,7 @@ class _Partition:
             self.adding = self.removing = ()
 
     def keep_eligible(self) -> None:
-        """While too few are in sync, those that were have all that is committed: the mark stands still."""
+        """While too few are in sync, the former ones stay eligible: the high watermark does not move."""
         before, enough = self.before, min(self.rules.min_insync(self.topic.name), len(self.replicas))
         if not self.rules.eligible_replicas or len(self.isr) >= enough:
             self.eligible = ()
@@ -111,18 +104,18 @@ class _Partition:
         )
 
     def elect(self, election: Election) -> None:
-        """Choose the leader; whoever is not in sync leads alone, and the others have to catch up."""
+        """Choose the leader; one that was not in sync becomes the only in-sync replica."""
         leader = self._elected(election)
         if leader != self.leader or (leader != NO_LEADER and leader not in self.isr):
             self.epoch_bumped = True
         self.leader = leader
         if leader != NO_LEADER and leader not in self.isr:
-            # Beside one that was out of sync nobody is eligible: what that one lacks is not committed any more.
+            # After an unclean election no replica is eligible: records that the leader lacks are no longer committed.
             clean = leader in self.eligible
             self.isr = (leader,)
             self.eligible = tuple(each for each in self.eligible if each != leader) if clean else ()
         if leader == self.before.leader != NO_LEADER and set(self.before.replicas) - set(self.replicas):
-            # Whoever has left must not be believed any more.
+            # A replica that has left must not stay eligible.
             self.epoch_bumped = True
 
     def _elected(self, election: Election) -> int:
@@ -141,7 +134,7 @@ class _Partition:
         return NO_LEADER
 
     def record(self) -> PartitionChangeRecord | None:
-        """What the log has to say, or None if nothing has changed."""
+        """The record of the change, or None if nothing has changed."""
         before = self.before
         record = PartitionChangeRecord(topic_id=self.topic.id, partition_id=before.index)
         if set(self.isr) != set(before.isr):
@@ -182,9 +175,9 @@ def changed(
     election: Election = Election.KEEP,
     crashed: int | None = None,
 ) -> PartitionChangeRecord | None:
-    """What becomes of a partition with these replicas in sync, or with this assignment; brokers are as in the image.
+    """The change of a partition with this ISR, or with this assignment, and the brokers of the image.
 
-    None: nothing.
+    None: no change.
     """
     after = _Partition(topic, partition, image, rules)
     after.crashed = crashed
@@ -203,7 +196,7 @@ def changed(
 
 
 def elect_unclean(image: MetadataImage, rules: ElectionRules) -> list[Struct]:
-    """Leaders for the partitions that nobody leads and whose topics allow one that is out of sync."""
+    """Unclean elections for the partitions without a leader whose topics allow them."""
     records: list[Struct] = []
     for name, topic in image.topics.items():
         leaderless = [each for each in topic.partitions.values() if each.leader == NO_LEADER]

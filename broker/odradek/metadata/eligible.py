@@ -1,4 +1,4 @@
-"""Eligible leader replicas when configs change (KIP-966): with enough replicas in sync there are none beside them."""
+"""Eligible leader replicas after a change of configs (KIP-966): a partition with enough in-sync replicas has none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 def with_eligible(
     change: Change[T], image: MetadataImage, rules: Callable[[MetadataImage], ElectionRules]
 ) -> Change[T]:
-    """The change, and what its `min.insync.replicas` mean for partitions; `rules` are those of an image."""
+    """The change, with its effect on partitions through `min.insync.replicas`; `rules` are those of an image."""
     altered = [record for record in change.records if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC]
     if not altered:
         return change

@@ -1,4 +1,4 @@
-"""Changing feature levels: what may follow what.
+"""Changes of feature levels, and the checks of them.
 
 The table of metadata.version is Kafka's `MetadataVersion`; the rules and texts are those of `FeatureControlManager`.
 """
@@ -15,7 +15,8 @@ from odradek.config.table import Config
 from odradek.metadata.change import Change
 from odradek.metadata.features import ELIGIBLE_REPLICAS, KRAFT_VERSION, METADATA_VERSION, MIN_INSYNC
 from odradek.metadata.image import MetadataImage, ResourceType
-from odradek.releases import WIDEST, Release
+from odradek.releases.release import Release
+from odradek.releases.table import WIDEST
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
@@ -28,18 +29,18 @@ DEFAULTS = Config()
 
 __all__ = ["UpgradeType", "update_features"]
 
-# Levels of metadata.version that changed what is written; going back across one would lose it (`didMetadataChange`).
+# Levels of metadata.version that changed the records; a downgrade across one would lose data (`didMetadataChange`).
 _CHANGED_METADATA = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 
 NO_FEATURES = (
     ErrorCode.INVALID_REQUEST,
     "Could not apply finalized feature update because the provided feature is not supported.",
 )
-"""What a cluster with ZooKeeper says, whose brokers support none."""
+"""The answer of a cluster with ZooKeeper, whose brokers support no feature."""
 
 
 class UpgradeType(IntEnum):
-    """What an update of a feature may do (UpdateFeatures v1+)."""
+    """The permitted direction of an update (UpdateFeatures v1+)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -47,7 +48,7 @@ class UpgradeType(IntEnum):
 
 
 class Update(Struct, frozen=True):
-    """A wanted change of one feature."""
+    """The requested change of one feature."""
 
     name: str
     level: int
@@ -61,9 +62,9 @@ def update_features(
     release: Release = WIDEST,
     config: Config = DEFAULTS,
 ) -> Change[UpdateFeaturesResponse]:
-    """All of the updates, or none and the refusal of the first bad one.
+    """Apply all of the updates, or none and return the error of the first bad one.
 
-    Version 0 of the request says AllowDowngrade, which Kafka's controller does not read either: it is an upgrade.
+    Version 0 of the request has AllowDowngrade, which Kafka's controller ignores too: it counts as an upgrade.
     """
     updates = [Update(u.feature, u.max_version_level, u.upgrade_type) for u in request.feature_updates]
     if not release.tells_features:
@@ -75,7 +76,7 @@ def update_features(
         if reason is not None:
             message = f"The update failed for all features since the following feature had an error: {reason}"
             return Change(UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message))
-    # Of a feature that is named twice the last level wins, because its record comes last.
+    # If a feature is named twice the last level counts, because its record comes last.
     records: list[Struct] = [FeatureLevelRecord(name=update.name, feature_level=update.level) for update in updates]
     records += _one_min_insync(updates, image, config)
     results = [UpdatableFeatureResult(feature=update.name, error_message="NONE") for update in updates]
@@ -84,7 +85,7 @@ def update_features(
 
 
 def _one_min_insync(updates: Iterable[Update], image: MetadataImage, config: Config) -> list[Struct]:
-    """With eligible leader replicas there is one `min.insync.replicas` for all, and no broker has its own (KIP-966)."""
+    """With eligible leader replicas the cluster's `min.insync.replicas` replaces those of brokers (KIP-966)."""
     if not any(update.name == ELIGIBLE_REPLICAS and update.level > 0 for update in updates):
         return []
     records: list[Struct] = []
@@ -100,7 +101,7 @@ def _one_min_insync(updates: Iterable[Update], image: MetadataImage, config: Con
 def _each_updated(
     request: UpdateFeaturesRequest, reasons: Mapping[Update, str | None]
 ) -> Change[UpdateFeaturesResponse]:
-    """Before 4.0 one bad update did not keep the others from being carried out."""
+    """Before 4.0 one bad update did not prevent the others."""
     refusals = {update: (ErrorCode.INVALID_UPDATE_VERSION, reason) for update, reason in reasons.items() if reason}
     records: list[Struct] = [
         FeatureLevelRecord(name=update.name, feature_level=update.level) for update in reasons if update not in refusals
@@ -121,7 +122,7 @@ def _each_answered(
 
 
 def _refusal(update: Update, image: MetadataImage, node_id: int, release: Release) -> str | None:
-    """Why a feature cannot get this level, or None (`FeatureControlManager.updateFeature`)."""
+    """The reason why a feature cannot have this level, or None (`FeatureControlManager.updateFeature`)."""
     reason = _unsupported(update, image, node_id, release) or _wrong_direction(update, image)
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"

@@ -1,4 +1,4 @@
-"""Feature levels (KIP-584, KIP-1022): what metadata.version decides, and who supports what is finalized."""
+"""Feature levels (KIP-584, KIP-1022): the effects of metadata.version, and the brokers that support a level."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = [
 METADATA_VERSION = "metadata.version"
 GROUP_VERSION = "group.version"
 ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
-"""Whether there are eligible leader replicas (KIP-966)."""
+"""The feature of eligible leader replicas (KIP-966)."""
 KRAFT_VERSION = "kraft.version"
-"""Whether voters may come and go while the quorum runs (KIP-853)."""
+"""The feature of a quorum whose voters can change while it runs (KIP-853)."""
 STREAMS_VERSION = "streams.version"
 SHARE_VERSION = "share.version"
 MIN_INSYNC = "min.insync.replicas"
-"""The config key that eligible leader replicas make one for the whole cluster (KIP-966)."""
+"""The key that becomes the cluster's with eligible leader replicas (KIP-966)."""
 
 ELIGIBLE_REPLICAS_SINCE = 23
-"""The metadata.version (4.0-IV1) whose records can name eligible leader replicas, on which the feature depends."""
+"""The first metadata.version with eligible leader replicas in its records (4.0-IV1); the feature depends on it."""
 DIRECTORIES_SINCE = 17
-"""The metadata.version (3.7-IV2) whose records can name the directories of replicas (KIP-858)."""
+"""The first metadata.version with the directories of replicas in its records (3.7-IV2, KIP-858)."""
 METADATA_TRANSACTIONS = 13
-"""The metadata.version from which there are metadata transactions (KIP-868)."""
+"""The first metadata.version with metadata transactions (KIP-868)."""
 
-# From which metadata.version on a record is written in a higher version than 0, the highest first.
+# The metadata.version from which a record has a higher version than 0, the highest first.
 _RECORD_VERSIONS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "BrokerRegistrationChangeRecord": ((30, 3), (17, 2), (7, 1)),
     "PartitionChangeRecord": ((23, 2), (17, 1)),
@@ -52,7 +52,7 @@ _RECORD_VERSIONS: Mapping[str, tuple[tuple[int, int], ...]] = {
 
 
 def record_version(record: Struct, metadata_version: int) -> int:
-    """The version in which a record is written."""
+    """The version of a record."""
     for since, version in _RECORD_VERSIONS.get(type(record).__name__, ()):
         if metadata_version >= since:
             return version
@@ -60,7 +60,7 @@ def record_version(record: Struct, metadata_version: int) -> int:
 
 
 def unsupported_levels(image: MetadataImage, features: Mapping[str, tuple[int, int]]) -> str | None:
-    """Why a broker with these features cannot join: a finalized level is outside of what it supports."""
+    """The reason why a broker with these features cannot register: it does not support a finalized level."""
     for name, level in image.features.items():
         low, high = features.get(name, (0, 0))
         if not low <= level <= high:

@@ -1,8 +1,7 @@
-"""The configs of groups (KIP-848, KIP-932, KIP-1071): what a group may set, and what holds where it does not.
+"""The configs of groups (KIP-848, KIP-932, KIP-1071): permitted values, and defaults.
 
-Most keys have a key of the broker behind them, which gives the default, and others that say how far a group may go.
-A key of the broker without effect gives its value too. Kafka's `GroupConfig` is the reference for the order of the
-checks, and for its sentences.
+Most keys have a broker key that gives the default, and others that bound the value. A broker key without effect gives
+its value too. Kafka's `GroupConfig` is the reference for the order of the checks, and for the sentences.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ class GroupKey(Struct, frozen=True):
 
     key: Key
     broker_key: str | None = None
-    """Gives the default."""
+    """The broker key that gives the default."""
     low: str | None = None
     high: str | None = None
     """The keys of the broker that bound it."""
 
 
 def _bounded(name: str, least: int) -> GroupKey:
-    """A number with bounds on both sides: `share.session.timeout.ms` has `group.share.min.session.timeout.ms`."""
+    """A number with two bounds: `share.session.timeout.ms` has `group.share.min.session.timeout.ms`."""
     kind, _, rest = name.partition(".")
     return GroupKey(_key(name, integer(least)), f"group.{name}", f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}")
 
@@ -94,18 +93,18 @@ _HIDDEN: tuple[GroupKey, ...] = (
 GROUP_KEYS: Mapping[str, GroupKey] = {each.key.name: each for each in _SHOWN}
 """The keys that DescribeConfigs shows, in the order in which they are checked."""
 HIDDEN_GROUP_KEYS: Mapping[str, GroupKey] = {each.key.name: each for each in _HIDDEN}
-"""Kafka's internal keys: taken, and shown only where a group has set them."""
+"""Kafka's internal keys: accepted, and shown only if a group has set them."""
 
 _BEFORE_RANGES = {**GROUP_KEYS, **HIDDEN_GROUP_KEYS}
 _INERT_BOUNDS: Mapping[str, int] = {"group.streams.max.warmup.replicas": 20}
-"""Defaults of bounds that no broker shows."""
+"""Defaults of bounds that brokers do not show."""
 _SILENT_FOR = tuple(
     (f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms") for kind in ("consumer", "share", "streams")
 )
 
 
 def default_text(key: GroupKey, config: Config) -> str | None:
-    """What holds for a group that does not set it; of several assignors the first."""
+    """The value for a group that does not set it; of several assignors the first."""
     if key.broker_key is None:
         return text_of(key.key.default)
     text = _broker_text(key.broker_key, config)
@@ -117,7 +116,7 @@ def default_text(key: GroupKey, config: Config) -> str | None:
 def _broker_text(name: str, config: Config) -> str | None:
     known = BROKER_KEYS.get(name)
     if known is not None:
-        return text_of(getattr(config, known.attribute))
+        return text_of(known.of(config))
     for _, texts in config.layers:
         if name in texts:
             return texts[name]
@@ -133,7 +132,7 @@ def _bound(name: str | None, config: Config) -> int | None:
 
 
 def invalid_group_configs(values: Mapping[str, str], config: Config) -> str | None:
-    """Why a group cannot have all these values; None if it can."""
+    """The reason why a group cannot have all these values, or None."""
     return next(_complaints(values, config), None)
 
 
@@ -188,7 +187,7 @@ def _out_of_range(name: str, value: int, key: GroupKey, config: Config) -> Itera
 
 
 def _beyond_a_key(name: str, value: int, key: GroupKey, config: Config) -> Iterator[str]:
-    """The words of 4.3."""
+    """The sentence of Kafka 4.3."""
     low, high = _bound(key.low, config), _bound(key.high, config)
     if low is not None and value < low:
         yield f"{name} must be greater than or equal to {key.low}"

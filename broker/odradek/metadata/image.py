@@ -1,7 +1,7 @@
-"""What a broker knows of its cluster: an immutable image, as of one offset of the metadata log.
+"""A broker's knowledge of its cluster: an immutable image, as of one offset of the metadata log.
 
-There is one copy of each log, and a replica is how far it has acknowledged (`log.followers`); who is in sync is decided
-by the controller, as the leader proposes it.
+There is one copy of each log, and a replica is the offset up to which it has acknowledged (`log.followers`). A leader
+proposes the in-sync replicas, and the controller decides.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ __all__ = [
     "EMPTY",
     "IP",
     "NO_LEADER",
+    "REPLICA_LAG",
     "USER",
     "BrokerImage",
     "EndpointImage",
@@ -33,19 +34,26 @@ __all__ = [
     "TopicImage",
 ]
 
+REPLICA_LAG = "odradek.replica.lag.ms"
 NO_LEADER = -1
 TRANSACTION_VERSION = "transaction.version"
-"""Leader of a partition none of whose replicas is there."""
+"""The leader of a partition without an available replica."""
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Whose limits they are: types and names in the order of the types; the name None is for all that have no own."""
+"""The entity of a limit: types and names, sorted by type. None as a name stands for all without one of their own."""
 
-_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+K = TypeVar("K")
+V = TypeVar("V")
+_NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[K, V]:
+    return MappingProxyType({})
 
 
 class ResourceType(IntEnum):
-    """What has configs, numbered as in ConfigRecord and DescribeConfigs."""
+    """Types of resources with configs, numbered as in ConfigRecord and DescribeConfigs."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -56,7 +64,7 @@ class ResourceType(IntEnum):
 
 
 class EndpointImage(Struct, frozen=True):
-    """Where a listener of a broker can be reached."""
+    """The address of one listener of a broker."""
 
     name: str
     host: str
@@ -71,14 +79,14 @@ class BrokerImage(Struct, frozen=True):
     epoch: int
     incarnation_id: bytes
     endpoints: tuple[EndpointImage, ...]
-    features: Mapping[str, tuple[int, int]] = _NOTHING
+    features: Mapping[str, tuple[int, int]] = _nothing()
     rack: str | None = None
     fenced: bool = True
     in_controlled_shutdown: bool = False
     log_dirs: tuple[bytes, ...] = ()
 
     def endpoint(self, listener: str) -> EndpointImage:
-        """What clients of this listener are told; the first where they came over none that has a name."""
+        """The address for clients of this listener; the first one if their listener has no name."""
         for endpoint in self.endpoints:
             if endpoint.name == listener:
                 return endpoint
@@ -96,7 +104,7 @@ class BrokerImage(Struct, frozen=True):
 
 
 class PartitionImage(Struct, frozen=True):
-    """A partition: who leads it, since when, and who could."""
+    """A partition: its leader, leader epoch and replicas."""
 
     index: int
     leader: int
@@ -106,13 +114,13 @@ class PartitionImage(Struct, frozen=True):
     isr: tuple[int, ...]
     directories: tuple[bytes, ...] = ()
     adding_replicas: tuple[int, ...] = ()
-    """Of the replicas, those that a reassignment brings."""
+    """The replicas that a reassignment adds."""
     removing_replicas: tuple[int, ...] = ()
-    """Of the replicas, those that leave when all that come are in sync."""
+    """The replicas that a reassignment removes when all added ones are in sync."""
     eligible_replicas: tuple[int, ...] = ()
-    """Out of sync, and yet known to have all that is committed (KIP-966)."""
+    """Replicas that are out of sync, and have all committed records (KIP-966)."""
     last_known_eligible: tuple[int, ...] = ()
-    """Who led last, when nobody is in sync."""
+    """The last leader, if no replica is in sync."""
 
 
 class TopicImage(Struct, frozen=True):
@@ -120,7 +128,7 @@ class TopicImage(Struct, frozen=True):
 
     name: str
     id: bytes
-    partitions: Mapping[int, PartitionImage] = _NOTHING
+    partitions: Mapping[int, PartitionImage] = _nothing()
 
     @property
     def replication_factor(self) -> int:
@@ -129,33 +137,31 @@ class TopicImage(Struct, frozen=True):
 
 
 class MetadataImage(Struct, frozen=True):
-    """Everything that the metadata log says up to `offset`, outside of an open metadata transaction."""
+    """The content of the metadata log up to `offset`, without an open metadata transaction."""
 
     offset: int = -1
-    """Last offset that is contained; clients see it as the epoch of the finalized features."""
+    """The last offset in the image, which clients see as the epoch of the finalized features."""
     epoch: int = 0
-    brokers: Mapping[int, BrokerImage] = _NOTHING
-    topics: Mapping[str, TopicImage] = _NOTHING
-    topics_by_id: Mapping[bytes, TopicImage] = _NOTHING
-    configs: Mapping[tuple[int, str], Mapping[str, str]] = _NOTHING
-    features: Mapping[str, int] = _NOTHING
-    """Finalized levels; a feature at level 0 is not there."""
+    brokers: Mapping[int, BrokerImage] = _nothing()
+    topics: Mapping[str, TopicImage] = _nothing()
+    topics_by_id: Mapping[bytes, TopicImage] = _nothing()
+    configs: Mapping[tuple[int, str], Mapping[str, str]] = _nothing()
+    features: Mapping[str, int] = _nothing()
+    """Finalized levels; a feature at level 0 is missing."""
     next_producer_id: int = 0
-    scram: Mapping[tuple[str, int], ScramCredential] = _NOTHING
-    """What is kept of passwords, by user and number of the mechanism."""
-    acls: Mapping[bytes, Acl] = _NOTHING
+    scram: Mapping[tuple[str, int], ScramCredential] = _nothing()
+    """SCRAM credentials by user and mechanism number."""
+    acls: Mapping[bytes, Acl] = _nothing()
     """The permissions, by id."""
-    quotas: Mapping[QuotaEntity, Mapping[str, float]] = _NOTHING
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = _nothing()
     """The limits of clients, by entity and key."""
-    tokens: Mapping[str, Token] = _NOTHING
+    tokens: Mapping[str, Token] = _nothing()
     """The delegation tokens, by id."""
 
     def topic(self, name: str) -> TopicImage | None:
-        """A topic by name."""
         return self.topics.get(name)
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
-        """A topic by id."""
         return self.topics_by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> PartitionImage | None:
@@ -164,8 +170,16 @@ class MetadataImage(Struct, frozen=True):
         return None if topic is None else topic.partitions.get(index)
 
     def config(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """The overrides of a resource; the name "" of a broker means the defaults of all."""
-        return self.configs.get((resource_type, name), _NOTHING)
+        """The overrides of a resource; a broker named "" stands for the defaults of all."""
+        return self.configs.get((resource_type, name), _NO_CONFIGS)
+
+    def replica_lag_ms(self, broker: int, default: int) -> int:
+        """The delay (ms) with which a broker acknowledges replicated records; -1: never."""
+        for name in (str(broker), ""):
+            text = self.config(ResourceType.BROKER, name).get(REPLICA_LAG)
+            if text is not None:
+                return int(text)
+        return default
 
     def feature(self, name: str) -> int:
         """The finalized level of a feature; 0 if there is none."""

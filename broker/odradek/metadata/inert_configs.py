@@ -1,4 +1,4 @@
-"""What Kafka refuses of broker configs that change nothing here, as recorded: what it would not take is not kept."""
+"""Kafka's checks of broker keys without effect, as recorded: values that Kafka refuses are refused here too."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ POOLS = frozenset(
         "num.replica.fetchers",
     }
 )
-"""Threads of a running broker: their number at most doubles, and falls to a half at least."""
+"""Thread counts of a running broker: at most twice, and at least half of the present number."""
 NUMBERS = frozenset({Kind.INT, Kind.LONG, Kind.DOUBLE})
 
 
 def invalid_inert_configs(values: Mapping[str, str], touched: Sequence[str], config: Config) -> str | None:
-    """Why a broker that runs with `config` cannot have these values; None if it can."""
+    """The reason why a broker that runs with `config` cannot have these values, or None."""
     inert = [name for name in touched if name in INERT_DEFAULTS]
     return next(_complaints(values, inert, config), None) if inert else None
 
@@ -86,6 +86,6 @@ def _now(name: str, config: Config) -> int:
 
 
 def _whole(text: str | None, otherwise: int) -> int:
-    """A number; what was written before it was looked at may be none."""
+    """A number; the stored text may not be one."""
     number = None if text is None else whole_number(text.strip(), 63)
     return otherwise if number is None else number

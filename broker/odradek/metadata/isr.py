@@ -1,4 +1,4 @@
-"""AlterPartition: a leader proposes which replicas are in sync (KIP-497; Kafka's `ReplicationControlManager`)."""
+"""AlterPartition: a leader proposes the in-sync replicas (KIP-497; Kafka's `ReplicationControlManager`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["alter_partitions"]
 def alter_partitions(
     request: AlterPartitionRequest, image: MetadataImage, rules: ElectionRules
 ) -> Change[AlterPartitionResponse]:
-    """Each partition is taken or refused by itself; the answer shows what it has become."""
+    """Each partition is accepted or refused on its own; the answer has its new state."""
     change: Change[AlterPartitionResponse] = Change(AlterPartitionResponse())
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -57,7 +57,7 @@ def alter_partitions(
 
 
 def _refused(leader: int, wanted: PartitionData, partition: PartitionImage, image: MetadataImage) -> ErrorCode:
-    """Why this ISR cannot be, in Kafka's order."""
+    """The error for this ISR, with the checks in Kafka's order."""
     if partition.leader != leader:
         return ErrorCode.NOT_CONTROLLER if wanted.leader_epoch > partition.leader_epoch else ErrorCode.INVALID_REQUEST
     if wanted.leader_epoch != partition.leader_epoch:

@@ -1,17 +1,17 @@
-"""Folds the metadata log into images, and shows none from inside a metadata transaction (KIP-868).
+"""Folds the metadata log into images, and publishes none from inside a metadata transaction (KIP-868).
 
-Begin opens a delta that nobody sees, End publishes it, Abort throws it away and moves only the offset.
-Controllers and brokers run the same loader.
+Begin opens a delta that is not published, End publishes it, Abort drops it and changes only the offset. Controllers and
+brokers run the same loader.
 
-KIP-868 promises that the records of an aborted transaction are never seen, and so it is here.
-Kafka 4.4's MetadataBatchLoader keeps the delta after an Abort, and publishes it when more records follow in the same
-commit; that is not copied.
+KIP-868 promises that the records of an aborted transaction are never seen, and so it is here. Kafka 4.4's
+MetadataBatchLoader keeps the delta after an Abort, and publishes it when more records follow in the same commit; that
+is not copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -35,20 +35,20 @@ NO_TRANSACTION = -1
 
 
 class MetadataLoader:
-    """The mark of a node in the metadata log, and the image it shows."""
+    """The position of a node in the metadata log, and its published image."""
 
     def __init__(self, image: MetadataImage = EMPTY) -> None:
         self.image = image
         """The published image."""
         self.last_offset = image.offset
-        """The last offset that was folded; ahead of the image's inside a transaction."""
+        """The last offset that was folded; inside a transaction it is ahead of the image."""
         self.epoch = image.epoch
         self.transaction_start = NO_TRANSACTION
-        """Offset of the Begin that is open."""
+        """The offset of the open Begin."""
         self.facts: list[Fact] = []
-        """Transactions that began, ended and were aborted, and faults; drained by whoever owns the loader."""
+        """Facts: transactions that began, ended and were aborted, and faults; the owner of the loader takes them."""
         self.removed: list[bytes] = []
-        """Ids of the topics that a published record removed; drained by whoever owns the loader."""
+        """Ids of the topics that published records have removed; the owner of the loader takes them."""
         self._delta = Delta(image)
 
     @property
@@ -57,7 +57,7 @@ class MetadataLoader:
         return self.transaction_start != NO_TRANSACTION
 
     def apply(self, batch: Batch) -> list[MetadataImage]:
-        """Fold one committed batch; the images it published, in order."""
+        """Fold one committed batch; returns the images that it published, in order."""
         published: list[MetadataImage] = []
         self.epoch = max(self.epoch, batch.partition_leader_epoch)
         if not batch.is_control:
@@ -69,7 +69,7 @@ class MetadataLoader:
         return published
 
     def load_snapshot(self, records: Iterable[Struct], *, offset: int, epoch: int) -> MetadataImage:
-        """Start again from a snapshot; an open transaction is forgotten, for the log behind it decides its fate."""
+        """Start again from a snapshot; drop an open transaction, because the log behind the snapshot decides it."""
         delta = Delta(EMPTY)
         for record in records:
             delta.replay(record)
@@ -85,30 +85,34 @@ class MetadataLoader:
         except DecodeError as error:
             self._fault(offset, f"a record cannot be read: {error}")
         else:
-            handler = _MARKERS.get(type(record))
-            if handler is not None:
-                handler(self, offset, record, published)
-            else:
-                self._delta.replay(record)
+            match record:
+                case BeginTransactionRecord():
+                    self._begin(offset, record, published)
+                case EndTransactionRecord():
+                    self._end(offset)
+                case AbortTransactionRecord():
+                    self._abort(offset, record)
+                case _:
+                    self._delta.replay(record)
         self.last_offset = offset
 
     def _begin(self, offset: int, record: BeginTransactionRecord, published: list[MetadataImage]) -> None:
         if self.in_transaction:
             self._fault(offset, f"the transaction that began at {self.transaction_start} is still open")
             return
-        # What came before is not part of the transaction, so it is shown before the transaction hides everything.
+        # Records before Begin are not part of the transaction, so they are published first.
         self._publish(offset - 1, published)
         self.transaction_start = offset
         self._fact("metadata_transaction_began", offset, name=record.name)
 
-    def _end(self, offset: int, record: EndTransactionRecord, published: list[MetadataImage]) -> None:
+    def _end(self, offset: int) -> None:
         if not self.in_transaction:
             self._fault(offset, "no transaction is open that could end")
             return
         self.transaction_start = NO_TRANSACTION
         self._fact("metadata_transaction_ended", offset)
 
-    def _abort(self, offset: int, record: AbortTransactionRecord, published: list[MetadataImage]) -> None:
+    def _abort(self, offset: int, record: AbortTransactionRecord) -> None:
         if not self.in_transaction:
             self._fault(offset, "no transaction is open that could be aborted")
             return
@@ -128,12 +132,5 @@ class MetadataLoader:
         self.facts.append(Fact(kind, {"offset": offset, **fields}))
 
     def _fault(self, offset: int, reason: str) -> None:
-        """A log that makes no sense here is noted and skipped, as Kafka's brokers do: folding must not fail."""
+        """An invalid record is reported and skipped, as by Kafka's brokers: folding must not fail."""
         self._fact("metadata_fault", offset, reason=reason)
-
-
-_MARKERS: dict[type[Struct], Callable[[MetadataLoader, int, Any, list[MetadataImage]], None]] = {
-    BeginTransactionRecord: MetadataLoader._begin,
-    EndTransactionRecord: MetadataLoader._end,
-    AbortTransactionRecord: MetadataLoader._abort,
-}

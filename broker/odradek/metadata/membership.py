@@ -1,7 +1,7 @@
-"""What a broker's going and coming mean for the rest of its cluster: who controls it, and who is in service.
+"""The consequences of a broker's stop or start for its cluster: controller, fencing, unfencing.
 
-The same for brokers on real sockets and simulated ones: a driver ends or starts the node, and calls this with a way to
-act on the controller role of a node that runs.
+For brokers on real sockets and simulated ones alike: a driver ends or starts the node, and calls this with a function
+that acts on the controller role of a running node.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["Act", "choose_controller", "hear_from", "let_in", "see_off", "succeed"]
 
 Act: TypeAlias = "Callable[[int, Callable[[ControllerRole], None]], None]"
-"""Has a node that runs do something to its part in the metadata, in a step of its own."""
+"""Runs a function on the metadata role of a running node, in a step of its own."""
 
 
 def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act, *, cleanly: bool = False) -> None:
-    """A node is gone, and these still run: one of them controls the cluster, and gives what the other led to others."""
+    """A node has stopped, and these still run: one of them is the controller, and fences the stopped one."""
     spec.cleanly = spec.cleanly | {node_id} if cleanly else spec.cleanly - {node_id}
     if not running:
         return
@@ -36,7 +36,7 @@ def succeed(spec: ClusterSpec, running: Collection[int], act: Act) -> None:
 
 
 def hear_from(spec: ClusterSpec, node_ids: Collection[int], act: Act) -> None:
-    """These nodes are heard of: those that were silent for too long are in service again."""
+    """These nodes answer again: those that were fenced for their silence are unfenced."""
     for node_id in node_ids:
         act(spec.controller_id, lambda controller, node_id=node_id: controller.hear_from(node_id))  # type: ignore[misc]
 
@@ -48,10 +48,10 @@ def choose_controller(spec: ClusterSpec, node_id: int, running: Collection[int])
 
 
 def let_in(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) -> None:
-    """A node has started, and these run, it included: it is in service, and every one that does not run is not.
+    """A node has started, and these run, including it: it is unfenced, and every node that does not run is fenced.
 
-    The last one to go was fenced by nobody, and the new incarnation of a broker leads nothing in the name of the old.
-    A crash that nobody has noticed yet (`spec.unheard`) stays so.
+    The last node that stopped could not be fenced; a broker's new incarnation takes over no leadership of its old one.
+    A crash that is not noticed yet (`spec.unheard`) stays so.
     """
     gone = [broker.node_id for broker in spec.brokers if broker.node_id not in {*running, *spec.unheard}]
     cleanly = node_id in spec.cleanly

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,15 @@ from msgspec import Struct
 from odradek.metadata.assignment import (
     Assignments,
     Cluster,
+    NewPartitions,
     all_fenced,
     bad_assignment,
     bad_replicas,
-    new_partitions,
     nobody_there,
 )
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.image import MetadataImage, TopicImage
 from odradek.metadata.placement import place
-from odradek.metadata.snapshot import topic_records
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
@@ -32,27 +31,27 @@ __all__ = ["create_partitions", "partitions_added"]
 
 
 ADDED_PER_REQUEST_MAX = 10_000
-"""What all topics of a request may grow by together."""
+"""The partitions that all topics of a request add together."""
 
 
 def create_partitions(
     request: CreatePartitionsRequest, cluster: Cluster, *, added: Callable[[MetadataImage], int] | None = None
 ) -> Change[CreatePartitionsResponse]:
-    """Each topic grows or is refused by itself, unless all of them together are to grow by too much.
+    """Each topic grows or is refused on its own, unless all together add too many partitions.
 
-    `added`: what that is, where the request is a part of another one.
+    `added`: their number in the whole request, if this is a part of it.
     """
     change: Change[CreatePartitionsResponse] = Change(CreatePartitionsResponse())
     times = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0:
         if 1 in times.values():
-            # As in Kafka: every entry is answered, and duplicates are refused only where nothing else is asked.
+            # As in Kafka every entry is answered; duplicates are refused only if no other topic is named.
             change.reply.results = [
                 _refused(topic.name, Failure(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics
             ]
             return change
     elif (too_many := _too_many(added or partial(partitions_added, request.topics), cluster)) is not None:
-        # Also what is named twice is told this, each time.
+        # Topics that are named twice get this error for each entry.
         change.reply.results = [_refused(topic.name, too_many) for topic in request.topics]
         return change
     for name, topic in {topic.name: topic for topic in request.topics}.items():
@@ -74,7 +73,7 @@ def _refused(name: str, failure: Failure) -> CreatePartitionsTopicResult:
 
 
 def partitions_added(topics: Sequence[CreatePartitionsTopic], image: MetadataImage) -> int:
-    """How many partitions these topics want in addition; those that are named twice or that there are not want none."""
+    """The number of partitions that these topics add; duplicates and unknown topics add none."""
     times = Counter(topic.name for topic in topics)
     total = 0
     for topic in topics:
@@ -109,14 +108,7 @@ def _grow(topic: CreatePartitionsTopic, cluster: Cluster) -> list[Struct] | Fail
     assigned = _assign_more(topic, added, old, cluster)
     if isinstance(assigned, Failure):
         return assigned
-    grown = TopicImage(old.name, old.id, new_partitions(has, assigned, image))
-    return list(_partitions_only(grown))
-
-
-def _partitions_only(topic: TopicImage) -> Iterator[Struct]:
-    records = topic_records(topic)
-    next(records)  # the topic itself exists
-    return records
+    return list(NewPartitions(old.id, has, assigned, image))
 
 
 def _assign_more(topic: CreatePartitionsTopic, added: int, old: TopicImage, cluster: Cluster) -> Assignments | Failure:

@@ -1,4 +1,4 @@
-"""Permissions are created and deleted (Kafka's `AclControlManager`); their ids are random, and nobody sees them."""
+"""Creating and deleting permissions (Kafka's `AclControlManager`); their ids are random and not visible to clients."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from odradek.wire.messages.delete_acls_response import (
 from odradek.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Rng
     from odradek.metadata.image import MetadataImage
-    from odradek.metadata.placement import Rng
     from odradek.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
     from odradek.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 
@@ -43,13 +43,13 @@ NAMED = (
     ("operation", frozenset(AclOperation)),
     ("permissionType", frozenset(Permission)),
 )
-"""The elements of a permission, and the numbers of each that have names."""
+"""The fields of a permission, and the valid numbers of each."""
 OF_PATTERN = frozenset({"resourceType", "patternType"})
-"""Those that say what a permission is for; the others are of its entry."""
+"""The fields of the pattern; the others belong to the entry."""
 
 
 def create_acls(request: CreateAclsRequest, image: MetadataImage, rng: Rng) -> Change[CreateAclsResponse]:
-    """Create permissions; one that is there already is not made a second time."""
+    """Create permissions; an existing one is not created again."""
     known = set(image.acls.values())
     results: list[AclCreationResult] = []
     records: list[Struct] = []
@@ -67,7 +67,7 @@ def create_acls(request: CreateAclsRequest, image: MetadataImage, rng: Rng) -> C
 
 
 def delete_acls(request: DeleteAclsRequest, image: MetadataImage) -> Change[DeleteAclsResponse]:
-    """Delete all permissions that one of the filters means; each filter is told which they are."""
+    """Delete all permissions that match one of the filters; each filter gets its matches in the answer."""
     results: list[DeleteAclsFilterResult] = []
     gone: dict[bytes, Struct] = {}
     for each in request.filters:
@@ -98,7 +98,6 @@ def _told(acl: Acl) -> DeleteAclsMatchingAcl:
 
 
 def acl_record(acl_id: bytes, acl: Acl) -> AccessControlEntryRecord:
-    """The record that keeps a permission."""
     return AccessControlEntryRecord(
         id=acl_id,
         resource_type=acl.resource_type,
@@ -112,7 +111,6 @@ def acl_record(acl_id: bytes, acl: Acl) -> AccessControlEntryRecord:
 
 
 def read_creation(creation: AclCreation) -> Acl:
-    """The permission that is to be created."""
     return Acl(
         creation.resource_type,
         creation.resource_name,
@@ -125,7 +123,7 @@ def read_creation(creation: AclCreation) -> Acl:
 
 
 def read_filter(asked: DeleteAclsFilter) -> AclFilter:
-    """The permissions that are to be deleted."""
+    """The permissions that match."""
     return AclFilter(
         asked.resource_type_filter,
         asked.resource_name_filter,
@@ -138,12 +136,12 @@ def read_filter(asked: DeleteAclsFilter) -> AclFilter:
 
 
 def _unnamed(numbers: tuple[int, int, int, int]) -> list[str]:
-    """Which of the elements have numbers without a name."""
+    """The fields with invalid numbers."""
     return [element for number, (element, named) in zip(numbers, NAMED, strict=True) if number not in named]
 
 
 def _invalid(acl: Acl) -> Failure | None:
-    """Why there can be no such permission; those that say UNKNOWN have ended their connection before."""
+    """The reason why this permission cannot exist; requests with UNKNOWN have ended their connection before."""
     if (
         acl.resource_type == AclResource.ANY
         or acl.pattern_type in FOR_FILTERS

@@ -1,24 +1,21 @@
-"""Which brokers are to hold a partition, and which of them leads it."""
+"""The placement of new partitions: their replicas and leaders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from odradek.metadata.change import MadeWhenRead
 from odradek.metadata.image import NO_LEADER, BrokerImage, MetadataImage
 
-__all__ = ["Rng", "elect", "in_sync", "place", "random_id"]
+if TYPE_CHECKING:
+    from odradek.core.clock import Rng
+
+__all__ = ["Placement", "elect", "in_sync", "place", "random_id"]
 
 _DASH = 62
 """The first six bits of an id whose text begins with a dash."""
-
-
-class Rng(Protocol):
-    """Where random numbers come from: the node's seeded generator."""
-
-    def randrange(self, stop: int, /) -> int: ...
-    def getrandbits(self, k: int, /) -> int: ...
 
 
 def random_id(rng: Rng) -> bytes:
@@ -31,8 +28,29 @@ def random_id(rng: Rng) -> bytes:
             return bytes(drawn)
 
 
-def place(brokers: Iterable[BrokerImage], *, partitions: int, replicas: int, rng: Rng) -> list[list[int]]:
-    """Replica lists, the leader first: leaders and followers go around the brokers, racks in turn.
+class Placement(MadeWhenRead[list[int]]):
+    """Replica lists, the leader first: leaders and followers go around the brokers, racks in turn."""
+
+    def __init__(
+        self, alive: list[int], fenced: list[int], *, partitions: int, replicas: int, start: int, shift: int | None
+    ) -> None:
+        self._alive, self._fenced, self._replicas = alive, fenced, replicas
+        self._partitions = partitions
+        self._start, self._shift = start, shift
+
+    def __len__(self) -> int:
+        return self._partitions
+
+    def _made(self, index: int) -> list[int]:
+        alive = self._alive
+        if self._replicas == 1:
+            return [alive[(self._start + index) % len(alive)]]
+        moved = 0 if self._shift is None else self._shift + index // len(alive)
+        return (_stripe(alive, self._start + index, moved) + self._fenced)[: self._replicas]
+
+
+def place(brokers: Iterable[BrokerImage], *, partitions: int, replicas: int, rng: Rng) -> Placement:
+    """A placement of new partitions.
 
     A fenced broker gets a replica only if there are too few others, and never leads.
     """
@@ -44,23 +62,16 @@ def place(brokers: Iterable[BrokerImage], *, partitions: int, replicas: int, rng
     start = rng.randrange(len(alive))
     # With racks the order itself keeps neighbours apart; without, followers are shifted from round to round.
     shift = rng.randrange(len(alive)) if len({broker.rack for broker in ordered}) == 1 else None
-    placed = []
-    for index in range(partitions):
-        moved = 0 if shift is None else shift + index // len(alive)
-        if replicas == 1:
-            placed.append([alive[(start + index) % len(alive)]])
-        else:
-            placed.append((_stripe(alive, start + index, moved) + fenced)[:replicas])
-    return placed
+    return Placement(alive, fenced, partitions=partitions, replicas=replicas, start=start, shift=shift)
 
 
 def in_sync(replicas: Iterable[int], image: MetadataImage) -> list[int]:
-    """The replicas whose broker is there: with one durable copy of the log they all have everything."""
+    """The replicas whose broker is available: with one durable copy of the log they all have everything."""
     return [replica for replica in replicas if image.is_alive(replica)]
 
 
 def elect(replicas: Iterable[int], image: MetadataImage) -> int:
-    """The first replica whose broker is there, or `NO_LEADER`."""
+    """The first replica whose broker is available, or `NO_LEADER`."""
     return next(iter(in_sync(replicas, image)), NO_LEADER)
 
 
@@ -73,7 +84,7 @@ def _by_rack(brokers: Sequence[BrokerImage]) -> list[int]:
 
 
 def _stripe(brokers: list[int], first: int, shift: int) -> list[int]:
-    """All brokers, from the first on; the shift changes who follows whom from one round to the next."""
+    """All brokers, from the first on; the shift changes the order of followers from one round to the next."""
     count = len(brokers)
     lead = first % count
     rest = [brokers[(lead + 1 + (shift + step) % (count - 1)) % count] for step in range(count - 1)]

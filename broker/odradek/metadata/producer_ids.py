@@ -21,7 +21,7 @@ BLOCK = 1000
 
 
 def next_block(request: AllocateProducerIdsRequest, image: MetadataImage) -> Change[AllocateProducerIdsResponse]:
-    """The ids after those that were given out last; what a broker does not use of a block is lost with it."""
+    """The next block of ids; ids of a block that a broker does not use are lost."""
     error = stale(image, broker_id=request.broker_id, epoch=request.broker_epoch)
     if error is not ErrorCode.NONE:
         return Change(AllocateProducerIdsResponse(error_code=error))

@@ -1,7 +1,7 @@
-"""Elections and reassignments that an administrator asks for (KIP-460, KIP-455; Kafka's `ReplicationControlManager`).
+"""Elections and reassignments by an administrator (KIP-460, KIP-455; Kafka's `ReplicationControlManager`).
 
-A reassignment adds replicas, waits until they are in sync, and then removes those that leave; without bytes to copy
-that takes as long as the brokers take to acknowledge.
+A reassignment adds replicas, waits until they are in sync, and then removes the old ones. Without data to copy that
+takes as long as the brokers take to acknowledge.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["alter_reassignments", "elect_leaders", "list_reassignments"]
 
-# ---------------------------------------------------------------------- ElectLeaders
 
 REQUEST_ERROR_SINCE = 1
 """The first version of ElectLeaders with an error of the whole request."""
@@ -45,7 +44,7 @@ REQUEST_ERROR_SINCE = 1
 def elect_leaders(
     request: ElectLeadersRequest, version: int, image: MetadataImage, rules: ElectionRules
 ) -> Change[ElectLeadersResponse]:
-    """Each partition by itself; of all topics, each is answered without the partitions that need no election."""
+    """Each partition on its own; a request for all topics gets no answer about partitions without need of one."""
     change: Change[ElectLeadersResponse] = Change(ElectLeadersResponse())
     if request.timeout_ms <= 0 and request.topic_partitions != []:
         return Change(_no_election(request, version, Failure(ErrorCode.REQUEST_TIMED_OUT)))
@@ -76,7 +75,7 @@ def elect_leaders(
 
 
 def _no_election(request: ElectLeadersRequest, version: int, failure: Failure) -> ElectLeadersResponse:
-    """The whole request failed, and so did each partition that it names."""
+    """The whole request failed, and so did each partition in it."""
     return ElectLeadersResponse(
         error_code=failure.error if version >= REQUEST_ERROR_SINCE else ErrorCode.NONE,
         replica_election_results=[
@@ -112,16 +111,13 @@ def _elect(
     return record
 
 
-# ---------------------------------------------------------------------- reassignments
-
-
 def alter_reassignments(
     request: AlterPartitionReassignmentsRequest, image: MetadataImage, rules: ElectionRules
 ) -> Change[AlterPartitionReassignmentsResponse]:
     """Begin, replace or cancel the reassignment of each partition."""
     reply = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        # Kafka does not look at a request for nothing, and answers what a response begins with.
+        # Kafka does not process an empty request, and answers with the defaults of the response.
         error_message=None if request.topics else "",
     )
     change: Change[AlterPartitionReassignmentsResponse] = Change(reply)
@@ -205,13 +201,13 @@ def _begin(
         )
     if before == tuple(target) and not partition.adding_replicas and not partition.removing_replicas:
         return None
-    # Of one that is under way all replicas count, those included that are on their way: it is not resumed when the new
-    # one is cancelled.
+    # All replicas of a running reassignment count, including added ones: it is not resumed when the new one is
+    # cancelled.
     adding = tuple(each for each in target if each not in before)
     removing = tuple(each for each in before if each not in target)
     merged = (*target, *removing)
     isr = [each for each in partition.isr if each in merged]
-    # A replica that acknowledges at once has everything when its leader hears of it, and joins then.
+    # A replica that acknowledges at once is complete when its leader learns of it, and joins the ISR then.
     return changed(topic, partition, image, rules, isr=isr, replicas=merged, adding=adding, removing=removing)
 
 
@@ -233,7 +229,7 @@ def _bad(message: str) -> Failure:
 def list_reassignments(
     request: ListPartitionReassignmentsRequest, image: MetadataImage
 ) -> ListPartitionReassignmentsResponse:
-    """The partitions whose replicas are on their way, of those that are asked for; of what is not there, nothing."""
+    """The requested partitions with a running reassignment; unknown ones are left out."""
     asked = (
         [(name, list(topic.partitions)) for name, topic in image.topics.items()]
         if request.topics is None

@@ -1,7 +1,7 @@
-"""The records that make an image: what a snapshot of the metadata log holds.
+"""The records that make an image: the content of a snapshot of the metadata log.
 
-A snapshot is taken of a published image only, so there is never one from inside a metadata transaction, and none has
-markers in it (KIP-868, "Snapshots").
+A snapshot is taken only of a published image, so it never contains a part of a metadata transaction, and no markers
+(KIP-868, "Snapshots").
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from odradek.metadata.features import METADATA_VERSION
-from odradek.metadata.image import BrokerImage, MetadataImage, TopicImage
+from odradek.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.partition_record import PartitionRecord
@@ -19,11 +19,11 @@ from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
 from odradek.wire.messages.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from odradek.wire.messages.topic_record import TopicRecord
 
-__all__ = ["broker_record", "snapshot_records", "topic_records"]
+__all__ = ["broker_record", "partition_record", "snapshot_records", "topic_records"]
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
-    """Records that make this image out of the empty one; metadata.version first, as it says how the rest is written."""
+    """Records that make this image from the empty one; metadata.version is first: formats depend on it."""
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
     for broker in image.brokers.values():
@@ -44,7 +44,7 @@ def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
         for acl_id, acl in image.acls.items():
             yield acl_record(acl_id, acl)
     if image.quotas:
-        from odradek.metadata.quotas import quota_records  # likewise
+        from odradek.metadata.client_quotas import quota_records  # likewise
 
         yield from quota_records(image.quotas)
     if image.tokens:
@@ -57,7 +57,6 @@ def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
 
 
 def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
-    """The registration of a broker."""
     return RegisterBrokerRecord(
         broker_id=broker.id,
         incarnation_id=broker.incarnation_id,
@@ -81,17 +80,22 @@ def topic_records(topic: TopicImage) -> Iterator[Struct]:
     """A topic and its partitions."""
     yield TopicRecord(name=topic.name, topic_id=topic.id)
     for partition in topic.partitions.values():
-        yield PartitionRecord(
-            partition_id=partition.index,
-            topic_id=topic.id,
-            replicas=list(partition.replicas),
-            isr=list(partition.isr),
-            leader=partition.leader,
-            leader_epoch=partition.leader_epoch,
-            partition_epoch=partition.partition_epoch,
-            directories=list(partition.directories),
-            adding_replicas=list(partition.adding_replicas),
-            removing_replicas=list(partition.removing_replicas),
-            eligible_leader_replicas=list(partition.eligible_replicas) or None,
-            last_known_elr=list(partition.last_known_eligible) or None,
-        )
+        yield partition_record(topic.id, partition)
+
+
+def partition_record(topic_id: bytes, partition: PartitionImage) -> PartitionRecord:
+    """A partition as a record."""
+    return PartitionRecord(
+        partition_id=partition.index,
+        topic_id=topic_id,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=list(partition.directories),
+        adding_replicas=list(partition.adding_replicas),
+        removing_replicas=list(partition.removing_replicas),
+        eligible_leader_replicas=list(partition.eligible_replicas) or None,
+        last_known_elr=list(partition.last_known_eligible) or None,
+    )

@@ -9,12 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from odradek.core.machine import LogRecord
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
 from odradek.metadata.features import METADATA_VERSION, record_version
 from odradek.metadata.snapshot import snapshot_records
-from odradek.records.batch import InvalidBatch, batches, stamp
-from odradek.records.control import ControlType, control_type, snapshot_footer, snapshot_header
-from odradek.records.plain import plain_batch
+from odradek.records.batch import InvalidBatch, batches, plain_batch, stamp
+from odradek.records.control import ControlType, control_type, snapshot_footer, snapshot_header, snapshot_time
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_metadata, encode_metadata
 from odradek.wire.errors import DecodeError
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.records.batch import Batch
 
-__all__ = ["read_snapshot", "write_snapshot"]
+__all__ = ["read_last_timestamp", "read_snapshot", "write_snapshot"]
 
 RECORDS_PER_BATCH = 1_000
 
 
 def write_snapshot(image: MetadataImage, *, epoch: int, last_timestamp: int, now: int) -> bytes:
-    """The file of an image that was published; `last_timestamp` is that of the last record that it contains (ms)."""
+    """The file of a published image; `last_timestamp` is that of the last record in it (ms)."""
     level = image.feature(METADATA_VERSION)
     out = bytearray()
     offset = _add(out, snapshot_header(last_timestamp=last_timestamp, timestamp=now), 0, epoch)
@@ -50,8 +49,19 @@ def _add(out: bytearray, batch: Batch, offset: int, epoch: int) -> int:
     return offset + batch.record_count
 
 
+def read_last_timestamp(data: bytes) -> int:
+    """The timestamp (ms) of the last record in a snapshot, by its header. Raises `DamagedFile`."""
+    try:
+        header = next(iterate_records(next(batches(memoryview(data)))))
+        if control_type(header) is ControlType.SNAPSHOT_HEADER:
+            return snapshot_time(header)
+    except (InvalidBatch, DecodeError, StopIteration) as error:
+        raise DamagedFile(f"it has no header of a snapshot ({error})") from None
+    raise DamagedFile("it has no header of a snapshot")
+
+
 def read_snapshot(data: bytes) -> list[Struct]:
-    """The records of a snapshot. Raises `DamagedFile` for one that is not whole."""
+    """The records of a snapshot. Raises `DamagedFile` for an incomplete one."""
     records: list[Struct] = []
     kinds: list[ControlType] = []
     try:

@@ -1,4 +1,4 @@
-"""Delegation tokens as the controller decides about them (Kafka's `DelegationTokenControlManager`; KIP-48, KIP-900)."""
+"""The controller's decisions about delegation tokens (Kafka's `DelegationTokenControlManager`; KIP-48, KIP-900)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ __all__ = [
 R = TypeVar("R", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
 
 TOKENS_SINCE = 14
-"""The level of metadata.version (3.6-IV2) from which on tokens can be kept."""
+"""The first level of metadata.version with tokens in the metadata log (3.6-IV2)."""
 
 
 def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Principal:
-    """Whom a token is for: whoever asks, unless another is named (KIP-373)."""
+    """The owner of a new token: the client, unless the request names another one (KIP-373)."""
     if not request.owner_principal_name:
         return requester
     return Principal(request.owner_principal_name, request.owner_principal_type or "")
@@ -53,7 +53,7 @@ def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Pri
 def create_token(
     request: CreateDelegationTokenRequest, requester: Principal, token_id: str, settings: SecurityConfig, now: int
 ) -> Change[CreateDelegationTokenResponse]:
-    """A new token, unless there is no secret to make it with; `token_id` must be one that nobody can foresee."""
+    """Create a token, if there is a secret key; `token_id` must be unpredictable."""
     owner = owner_of(request, requester)
     reply = CreateDelegationTokenResponse(
         principal_type=owner.type,
@@ -85,7 +85,7 @@ def create_token(
 def renew_token(
     request: RenewDelegationTokenRequest, who: str, image: MetadataImage, settings: SecurityConfig, now: int
 ) -> Change[RenewDelegationTokenResponse]:
-    """Let a token live on, for as long as it may at most."""
+    """Renew a token, up to its latest time."""
     found = _found(request.hmac, image.tokens, settings)
     if isinstance(found, ErrorCode):
         return Change(RenewDelegationTokenResponse(error_code=found))
@@ -102,7 +102,7 @@ def renew_token(
 def expire_token(
     request: ExpireDelegationTokenRequest, who: str, image: MetadataImage, settings: SecurityConfig, now: int
 ) -> Change[ExpireDelegationTokenResponse]:
-    """Let a token end after a time, or at once where that is negative."""
+    """Change the expiration of a token; a negative time removes the token now."""
     found = _found(request.hmac, image.tokens, settings)
     if isinstance(found, ErrorCode):
         return Change(ExpireDelegationTokenResponse(error_code=found))
@@ -117,13 +117,11 @@ def expire_token(
 
 
 def remove_expired(image: MetadataImage, now: int) -> Change[None]:
-    """Forget the tokens whose time is over."""
     over = [token.id for token in image.tokens.values() if token.has_expired(now)]
     return Change(None, [RemoveDelegationTokenRecord(token_id=each) for each in over])
 
 
 def token_record(token: Token) -> DelegationTokenRecord:
-    """The record that keeps a token."""
     return DelegationTokenRecord(
         owner=token.owner,
         requester=token.requester,
@@ -136,12 +134,12 @@ def token_record(token: Token) -> DelegationTokenRecord:
 
 
 def _after(now: int, period_ms: int) -> int:
-    """That much later, or the last moment that can be said: a token may live for ever."""
+    """The sum, limited to the latest possible time: a token may be valid for ever."""
     return min(now + period_ms, LONG_MAX)
 
 
 def _found(shown: bytes, tokens: Mapping[str, Token], settings: SecurityConfig) -> Token | ErrorCode:
-    """The token whose secret this is."""
+    """The token with this secret."""
     secret = settings.delegation_token_secret_key
     if secret is None:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -1,4 +1,4 @@
-"""What a topic may be configured with (Kafka's `LogConfig.validate`, rules and texts)."""
+"""The permitted configs of a topic (Kafka's `LogConfig.validate`, rules and texts)."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _LOOKED_AT = (
     "remote.log.delete.on.disable",
     "errors.deadletterqueue.group.enable",
 )
-"""In which order Kafka looks at values, so which of several wrong ones it names; a key that is not here comes last."""
+"""The order in which Kafka checks keys, and so which of several errors it answers; other keys come last."""
 _PLACES = {name: place for place, name in enumerate(_LOOKED_AT)}
 
 
 def invalid_topic_configs(overrides: Mapping[str, str | None], config: Config) -> Failure | None:
-    """Why a topic cannot have these overrides, or None (`LogConfig.validate`)."""
+    """The reason why a topic cannot have these overrides, or None (`LogConfig.validate`)."""
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
         message = f"Null value not supported for topic configs: {','.join(nulls)}"

@@ -1,4 +1,4 @@
-"""What a topic may be called (Kafka's `Topic.validate`), and which names are internal."""
+"""Permitted names of topics (Kafka's `Topic.validate`), and the internal topics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["CLUSTER_METADATA", "INTERNAL_TOPICS", "collision", "invalid_name", "
 
 CLUSTER_METADATA = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that Metadata flags as internal."""
+"""Topics that Metadata marks as internal."""
 
 LENGTH_MAX = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_name(name: str) -> str | None:
-    """Why a name is not allowed, or None."""
+    """The reason why a name is not permitted, or None."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -32,7 +32,7 @@ def invalid_name(name: str) -> str | None:
 
 
 def similar_names(existing: Iterable[str]) -> dict[str, str]:
-    """Topics by what is left of their names when `.` and `_` are the same: names of metrics cannot tell them apart."""
+    """Topics by their name with `.` replaced by `_`: names of metrics do not distinguish the two."""
     return {name.replace(".", "_"): name for name in existing if "." in name or "_" in name}
 
 

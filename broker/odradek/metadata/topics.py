@@ -11,17 +11,16 @@ from odradek.core.machine import Fact
 from odradek.metadata.assignment import (
     Assignments,
     Cluster,
+    NewPartitions,
     all_fenced,
     bad_assignment,
     bad_replicas,
-    new_partitions,
     nobody_there,
 )
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.describe import TopicEntries
-from odradek.metadata.image import MetadataImage, ResourceType, TopicImage
+from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.placement import place, random_id
-from odradek.metadata.snapshot import topic_records
 from odradek.metadata.topic_configs import invalid_topic_configs
 from odradek.metadata.topic_names import CLUSTER_METADATA, collision, invalid_name, similar_names
 from odradek.wire.errors import ErrorCode
@@ -31,6 +30,7 @@ from odradek.wire.messages.create_topics_response import (
     CreatableTopicResult,
     CreateTopicsResponse,
 )
+from odradek.wire.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
     from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT", "create_topics", "partitions_wanted"]
 
 DEFAULT = -1
-"""Number of partitions, or replication factor, that is left to the broker's configuration."""
+"""A number of partitions, or replication factor, that the broker's configuration decides."""
 
 
 def create_topics(
     request: CreateTopicsRequest, cluster: Cluster, *, wanted: Callable[[int], int] | None = None
 ) -> Change[CreateTopicsResponse]:
-    """Each topic is created or refused by itself, but for the number of partitions in the whole request.
+    """Each topic is created or refused on its own, except for the limit of partitions in the whole request.
 
-    Whoever asks with a part of a request says how many partitions are `wanted` in all of it (`partitions_wanted`).
+    If this is a part of a request, `wanted` is the number of partitions in all of it (`partitions_wanted`).
     """
     change: Change[CreateTopicsResponse] = Change(CreateTopicsResponse())
     times = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in times.values():
-        # As in Kafka: every entry is answered, and duplicates are refused only where nothing else is asked.
+        # As in Kafka every entry is answered; duplicates are refused only if no other topic is named.
         change.reply.topics = [_refused(topic.name, Failure(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics]
         return change
     failed = _too_many(wanted or partial(partitions_wanted, request.topics), cluster)
@@ -62,7 +62,7 @@ def create_topics(
         outcome = failed or duplicate or _create(topic, similar, cluster, change, entries)
         change.reply.topics.append(_refused(name, outcome) if isinstance(outcome, Failure) else outcome)
     if request.validate_only:
-        change.records = []
+        change.records, change.behind = [], ()
     return change
 
 
@@ -78,7 +78,7 @@ def _refused(name: str, failure: Failure) -> CreatableTopicResult:
 
 
 def partitions_wanted(topics: Sequence[CreatableTopic], default: int) -> int:
-    """How many partitions these topics are to have; `default`: those of a topic that does not say."""
+    """The number of partitions of these topics; `default`: for topics that leave it open."""
     total = 0
     for topic in topics:
         wanted = default if topic.num_partitions == DEFAULT else topic.num_partitions
@@ -107,22 +107,22 @@ def _create(
     if not cluster.spend(len(assigned)):
         return Failure(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     values = {name: value for name, value in overrides.items() if value is not None}
-    created = _topic(topic.name, random_id(cluster.rng), assigned, cluster.image)
-    head, *partitions = topic_records(created)
-    change.records.append(head)
+    topic_id = random_id(cluster.rng)
+    change.add_behind()
+    change.records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     change.records += [
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in values.items()
     ]
-    change.records += partitions
+    change.behind = NewPartitions(topic_id, 0, assigned, cluster.image)
     return CreatableTopicResult(
         name=topic.name,
-        topic_id=created.id,
+        topic_id=topic_id,
         error_message=None,
         num_partitions=len(assigned),
         replication_factor=len(assigned[0]),
         configs=[
-            # Overrides come back as they were written, whatever they mean.
+            # The answer repeats overrides as they were written.
             CreatableTopicConfigs(name=e.name, value=values.get(e.name, e.value), config_source=e.source)
             for e in entries.of(values)
         ],
@@ -141,13 +141,6 @@ def _unusable_name(name: str, similar: Mapping[str, str], image: MetadataImage) 
     if other is not None:
         return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
     return None
-
-
-def _topic(name: str, topic_id: bytes, assigned: Assignments, image: MetadataImage) -> TopicImage:
-    return TopicImage(name, topic_id, new_partitions(0, assigned, image))
-
-
-# ---------------------------------------------------------------------- who gets the replicas
 
 
 def _assign(topic: CreatableTopic, cluster: Cluster, change: Change[CreateTopicsResponse]) -> Assignments | Failure:
@@ -170,7 +163,7 @@ def _assign(topic: CreatableTopic, cluster: Cluster, change: Change[CreateTopics
 
 
 def _affordable(name: str, wanted: int, cluster: Cluster, change: Change[CreateTopicsResponse]) -> int | Failure:
-    """The replication factor there are brokers for; one broker in a test must do for a topic that asks for three."""
+    """The replication factor that the brokers allow; a test's single broker accepts a topic that wants three."""
     brokers = cluster.image.brokers
     failure = all_fenced(wanted, cluster.image)
     if failure is not None:

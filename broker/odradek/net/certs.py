@@ -1,6 +1,6 @@
-"""A throw-away certificate authority for tests, and certificates of it for brokers and clients.
+"""A throw-away certificate authority for tests, with certificates for brokers and clients.
 
-All keys are of the curve P-256: a handshake costs a broker a fraction of a millisecond.
+All keys use the curve P-256: a handshake costs a broker a fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ STORE_PASSWORD_FILE = "password.txt"
 
 
 class Certificates(Struct, frozen=True):
-    """What stands in a folder of certificates."""
+    """The files in a folder of certificates."""
 
     folder: Path
 
     @property
     def ca(self) -> Path:
-        """The certificate of the authority: what both sides trust."""
+        """The certificate of the authority, which brokers and clients trust."""
         return self.folder / "ca.pem"
 
     @property
     def truststore(self) -> Path:
-        """The same for Java."""
+        """The same as a store for Java."""
         return self.folder / "truststore.p12"
 
     @property
@@ -65,12 +65,12 @@ class Certificates(Struct, frozen=True):
         return self.folder / f"{name}.pem"
 
     def client_store(self, name: str) -> Path:
-        """The same for Java."""
+        """The same as a store for Java."""
         return self.folder / f"{name}.p12"
 
     @property
     def store_password(self) -> str:
-        """The password of the stores for Java, which do without none."""
+        """The password of the stores for Java, which must have one."""
         return (self.folder / STORE_PASSWORD_FILE).read_text().strip()
 
 
@@ -90,10 +90,10 @@ class _Signed(Struct):
 def make_certificates(
     folder: Path, *, hosts: Iterable[str] = (), clients: Sequence[str] = ("client",), days: int = DAYS
 ) -> Certificates:
-    """Make an authority, a certificate of brokers that are reached by these hosts and locally, and some of clients.
+    """Create an authority, a certificate for brokers with these host names and local ones, and client certificates.
 
-    The files are new, and keys can be read by their owner only. Raises `UsageError` for names that no file or no
-    certificate can have, and where the folder cannot be written or has some of the files already.
+    The files are new; keys are readable only by their owner. Raises `UsageError` for names that files or certificates
+    cannot have, and if the folder cannot be written or already has some of the files.
     """
     made = Certificates(folder)
     clients = tuple(dict.fromkeys(clients))
@@ -131,7 +131,7 @@ def make_certificates(
 
 
 def _check_name(name: str) -> None:
-    """It becomes the name of files, and the common name of a certificate, which has at most 64 characters."""
+    """Check a client name: it becomes the name of files, and a common name, which has at most 64 characters."""
     if not re.fullmatch(r"\w[\w.@+ -]{0,63}", name):
         raise UsageError(
             f"A client has a name of 1 to 64 letters, digits, blanks and .-_@+ that begins with a letter or digit, and"
@@ -142,14 +142,14 @@ def _check_name(name: str) -> None:
 def _check_host(host: str) -> None:
     try:
         _general_name(host)
-    except ValueError:  # what is not ASCII
+    except ValueError:  # a name that is not ASCII
         host = ""
     if not re.fullmatch(r"[\w.:*%-]+", host):
         raise UsageError("A host is an address or a name of ASCII letters (é.example is xn--9ca.example).")
 
 
 def pem_of_pkcs12(data: bytes, password: str | None) -> tuple[str, str]:
-    """Key and certificates of a store as PEM, and what the key is called. Raises ValueError where it is none."""
+    """Key and certificates of a store as PEM, and the name of the key. Raises ValueError for any other file."""
     store = load_pkcs12(data, None if password is None else password.encode())
     parts = []
     if store.key is not None:
@@ -157,14 +157,14 @@ def pem_of_pkcs12(data: bytes, password: str | None) -> tuple[str, str]:
     held = ([store.cert] if store.cert is not None else []) + list(store.additional_certs)
     parts += [each.certificate.public_bytes(Encoding.PEM) for each in held]
     name = None if store.cert is None else store.cert.friendly_name
-    # Java knows its entries in lower case, and those without a name by their number.
+    # Java finds entries by their name in lower case; entries without a name are numbered.
     return b"".join(parts).decode(), "1" if name is None else name.decode().lower()
 
 
 def facts_of(pem: str) -> tuple[str, frozenset[tuple[int, str]]]:
-    """The distinguished name in the first certificate, and what else it is for, as Java numbers and writes them.
+    """The distinguished name in the first certificate, and its alternative names, numbered and written as in Java.
 
-    Raises ValueError where there is none.
+    Raises ValueError if there is no certificate.
     """
     certificate = x509.load_pem_x509_certificate(_first_certificate(pem).encode())
     name = ", ".join(part.rfc4514_string() for part in reversed(certificate.subject.rdns))

@@ -1,4 +1,4 @@
-"""Where a cluster says that the state of its brokers may have changed, for those who wait for state."""
+"""A notification that the state of a cluster's brokers may have changed, for code that waits for a state."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ __all__ = ["Changes", "Watcher"]
 
 
 class Watcher(Protocol):
-    """Looks at the state of brokers again when it may have changed."""
+    """Checks the state of brokers again after a change.
+
+    A Protocol: waits of clusters are in `control`, which is above.
+    """
 
     def changed(self) -> None:
-        """A broker has made a step, or a rule was removed. Called very often: whoever looks does so later."""
+        """A broker made a step, or a rule was removed. This is called very often, so the check itself is made later."""
 
     def ended(self) -> None:
-        """The cluster is gone; nothing changes any more."""
+        """The cluster has ended; nothing changes any more."""
 
 
 class Changes:
-    """Of one cluster. Without a watcher a step of a broker pays one comparison."""
+    """The notification of one cluster. Without a watcher a step of a broker costs one comparison."""
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
-        """Set while somebody waits for state, and only then."""
+        """Set only while something waits for a state."""
         self.over = False
-        """Whether the cluster is gone."""
+        """Whether the cluster has ended."""
 
     def tell(self) -> None:
-        """Something has changed outside the steps of brokers."""
+        """Something changed outside the steps of brokers."""
         if self.watcher is not None:
             self.watcher.changed()
 
     def end(self) -> None:
-        """The cluster is gone."""
+        """The cluster has ended."""
         self.over = True
         if self.watcher is not None:
             self.watcher.ended()

@@ -1,29 +1,31 @@
-"""One connection to a broker: a request, its answer, the next request. For tools, which can wait."""
+"""One blocking connection to a broker, for tools: a request, its answer, the next request."""
 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from msgspec import Struct
 
 from odradek.wire import registry
+from odradek.wire.api import RequestOf
 from odradek.wire.codecs import PLAIN, Codecs
 from odradek.wire.messages.request_header import RequestHeader
 from odradek.wire.messages.response_header import ResponseHeader
-from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     import ssl
 
 __all__ = ["BlockingClient", "split_address"]
 
+R = TypeVar("R", bound=Struct)
+
 PORT = 9092
 FRAME_BYTES_MAX = 256 << 20
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `[HOST]:PORT` or `HOST`; raises ValueError where the port is no number."""
+    """Host and port of `HOST:PORT`, `[HOST]:PORT` or `HOST`; raises ValueError if the port is not a number."""
     host, colon, port = address.strip().rpartition(":")
     if not colon:
         host, port = port, str(PORT)
@@ -31,9 +33,9 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class BlockingClient:
-    """A connection; raises OSError where there is none, or where no answer comes within `timeout_s`.
+    """A connection; raises OSError if it cannot be made, or an answer does not come within `timeout_s`.
 
-    With `tls` it is encrypted, and the certificate has to name the host if the context says so.
+    With `tls` it is encrypted; the certificate must be for the host if the context says so.
     """
 
     def __init__(
@@ -64,15 +66,23 @@ class BlockingClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, request: Struct, version: int) -> Any:
-        """The answer to a request; raises `DecodeError` where it makes no sense."""
+    @overload
+    def ask(self, request: RequestOf[R], version: int) -> R: ...
+    @overload
+    def ask(self, request: Struct, version: int) -> Struct: ...
+    def ask(self, request: Struct, version: int) -> Struct:
+        """The answer to a request; raises `DecodeError` if it cannot be read."""
         api_key = self._codecs.api_of(request)
         self._correlation_id += 1
         header = RequestHeader(int(api_key), version, self._correlation_id, self._client_id)
         message = registry.encode(header, self._codecs.request_header_version(api_key, version))
         message += self._codecs.encode(request, version)
         self._connection.sendall(len(message).to_bytes(4) + message)
-        return self._decode(memoryview(self._frame()), api_key, version)
+        frame = memoryview(self._frame())
+        read_header = registry.reader(ResponseHeader, self._codecs.response_header_version(api_key, version))
+        _, position = read_header(frame, 0)
+        response, _ = self._codecs.reader(registry.response_type(api_key), version)(frame, position)
+        return response
 
     def _frame(self) -> bytes:
         length = int.from_bytes(self._read(4))
@@ -86,12 +96,6 @@ class BlockingClient:
             raise ConnectionError("the broker closed the connection")
         return data
 
-    def _decode(self, frame: memoryview, api_key: ApiKey, version: int) -> object:
-        read_header = registry.reader(ResponseHeader, self._codecs.response_header_version(api_key, version))
-        _, position = read_header(frame, 0)
-        return self._codecs.reader(registry.response_type(api_key), version)(frame, position)[0]
-
     def close(self) -> None:
-        """Hang up."""
         self._stream.close()
         self._connection.close()

@@ -1,4 +1,4 @@
-"""What clients are to be told so that they get in, each in its own words."""
+"""Client settings for a listener, in the format of each client family."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["CLIENTS", "Access", "settings_page"]
 
 CLIENT = "client"
-"""The name of the certificate that is made for a client."""
+"""The common name of the certificate that is made for a client."""
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """How one user gets in."""
+    """The address, credentials and certificates of one user."""
 
     bootstrap: str
     protocol: str
@@ -31,7 +31,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @property
     def librdkafka(self) -> dict[str, str]:
-        """Settings of librdkafka, and so of confluent-kafka in all its languages."""
+        """Settings for librdkafka and the confluent-kafka clients of all languages."""
         told = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
         if self.certificates is not None:
             told["ssl.ca.location"] = str(self.certificates.ca)
@@ -44,7 +44,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @property
     def java(self) -> dict[str, str]:
-        """Settings of Kafka's own clients and tools."""
+        """Settings for Kafka's own clients and tools."""
         told = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
         if self.certificates is not None:
             password = self.certificates.store_password
@@ -75,14 +75,14 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @property
     def client_pem(self) -> str | None:
-        """Key and certificate of a client, where it is known by them; None where it logs in, or has none."""
+        """Key and certificate of a client; None if the client logs in with a password, or has no certificate."""
         if self.certificates is None or self.mechanism is not None:
             return None
         return _read(self.certificates.client(CLIENT))
 
     @property
     def librdkafka_whole(self) -> dict[str, str]:
-        """As `librdkafka`, with the certificates themselves in place of their files."""
+        """The settings of `librdkafka`, with the text of certificates in place of file names."""
         told = _without(self.librdkafka, "ssl.")
         if self.ca_pem is not None:
             told["ssl.ca.pem"] = self.ca_pem
@@ -93,7 +93,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @property
     def java_whole(self) -> dict[str, str]:
-        """As `java`, with the certificates themselves in place of stores (KIP-651)."""
+        """The settings of `java`, with the text of certificates in place of stores (KIP-651)."""
         told = _without(self.java, "ssl.")
         if self.ca_pem is not None:
             told |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.ca_pem}
@@ -104,7 +104,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def _read(path: Path) -> str | None:
-    """A folder that somebody else has made need not hold every file."""
+    """The path if the file exists, otherwise None: a folder of the user need not have every file."""
     try:
         return path.read_text()
     except OSError:
@@ -116,7 +116,7 @@ def _without(told: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 def _parts(pem: str) -> tuple[str, str]:
-    """The key, and the certificates, of a file of both."""
+    """The key and the certificates in a file with both."""
     key, begin, rest = pem.partition("-----BEGIN CERTIFICATE-----")
     return key, begin + rest
 
@@ -126,7 +126,7 @@ def _quoted(text: str) -> str:
 
 
 def _properties(told: Mapping[str, str]) -> str:
-    """A file of Java's: backslashes begin an escape."""
+    """A value for a properties file of Java, with backslashes escaped."""
     return "\n".join(f"{key}={value}".replace("\\", "\\\\") for key, value in told.items())
 
 
@@ -193,9 +193,9 @@ CLIENTS: Mapping[str, Callable[[Access], str]] = {
     "kafkajs": _kafkajs,
     "aiokafka": _aiokafka,
 }
-"""How the settings of each family of clients are written."""
+"""The format of each client family."""
 
 
 def settings_page(access: Access) -> str:
-    """The settings of every family, each below its name."""
+    """The settings for every family, each below its name."""
     return "\n\n".join(f"# {name}\n{write(access)}" for name, write in CLIENTS.items())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
-from random import Random, SystemRandom
+from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from odradek.access.listener_logins import LoginsRefused
 from odradek.access.listeners import Listener, ListenersError, read_listeners
+from odradek.access.mechanisms import LoginsRefused
 from odradek.access.principal import RulesError
 from odradek.broker import EventSink, Logger, Node
 from odradek.cli.extras import need
@@ -22,18 +24,18 @@ from odradek.config.addresses import bracketed, reachable
 from odradek.core.wording import counted
 from odradek.host.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of, racks_of
 from odradek.host.events import MetadataAdvanced, Stopping
+from odradek.log.disk import DiskError
 from odradek.log.log_store import LogStore
 from odradek.metadata import membership
 from odradek.metadata.controller_role import ControllerRole, StartRefused, StartTopic
 from odradek.metadata.image import NO_LEADER
 from odradek.net.changes import Changes
-from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.net.keys import with_keys
+from odradek.net.outside import GO_ON, START, Outside, deed
 from odradek.net.passing import pass_time
 from odradek.net.ports import BACKLOG, ListenError, Port
 from odradek.net.post import Post
-from odradek.net.protocol import ClientProtocol
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -41,22 +43,26 @@ if TYPE_CHECKING:
 
     from odradek.config.table import Config
     from odradek.faults.rule_set import RuleSet
-    from odradek.metadata.image import PartitionImage
-    from odradek.net.data_dir import DataDir
+    from odradek.metadata.image import MetadataImage, PartitionImage
+    from odradek.net.beginning import Began, Piece
+    from odradek.net.cluster_dir import ClusterDir
     from odradek.net.listener_tls import ListenerTls
+    from odradek.net.recording import Record
+    from odradek.net.snapshot import ClusterSnapshot
 
-__all__ = ["RunningCluster", "start_cluster"]
+__all__ = ["RunningCluster", "listen_everywhere", "start_cluster"]
 
 T = TypeVar("T")
 
 PORT_MAX = 65_535
 HANDSHAKE_TIMEOUT_S = 10.0
-"""Who has not ended its TLS handshake by then is hung up on."""
+"""A connection whose TLS handshake takes longer is closed."""
 SHUTDOWN_TIMEOUT_S = 1.0
-"""How long the end of an encrypted connection waits for the other side to agree."""
+"""The time that the end of an encrypted connection waits for the other side to agree."""
 GOODBYE_S = 0.25
 """The same when the whole cluster ends."""
 LOOK_S = 0.001
+ID_BYTES = 16
 
 
 class RunningCluster:
@@ -72,33 +78,40 @@ class RunningCluster:
         events: EventSink | None,
         loop: asyncio.AbstractEventLoop,
         seed: int = 0,
-        clock: Clock | None = None,
-        data_dir: DataDir | None = None,
+        outside: Outside | None = None,
+        data_dir: ClusterDir | None = None,
+        store: LogStore | None = None,
     ) -> None:
+        """`store` has the logs of a fork."""
         self.spec = spec
         self.config = config
         self.data_dir = data_dir
-        """Where the logs are files; None: they are in memory alone."""
-        self.store = LogStore(bytes_max=config.odradek_log_memory_bytes_max) if data_dir is None else data_dir.store
+        """The directory with the log files; None: the logs are only in memory."""
+        self.made_dir: Path | None = None
+        """A directory that was made for this fork alone, and is removed with it."""
+        if data_dir is not None:
+            store = data_dir.store
+        self.store = store or LogStore(bytes_max=config.odradek_log_memory_bytes_max)
         self.log = log
         self.random = random
         self.events = events
         self.loop = loop
-        self.clock = clock or Clock()
-        self.post = Post(loop)
+        self.outside = outside or Outside(loop)
+        self.clock = self.outside.clock
+        self.post = Post(self.outside.calls)
         self.changes = Changes()
-        """Tells those who wait for state when to look."""
+        """Notifies code that waits for a state of the brokers."""
         self.drivers: dict[int, Driver] = {}
         self.servers: dict[int, list[asyncio.Server]] = {}
         self.ports: dict[int, dict[str, Port]] = {}
-        """Those of each broker, by the names of its listeners; it has them while it is stopped, too."""
+        """The ports of each broker, by listener name; a stopped broker keeps them."""
         self.encrypted: list[str] = []
         """The names of the listeners with TLS."""
         self.certificates: dict[int, ListenerTls] = {}
-        """What each broker shows on them."""
-        self._seed = seed
+        """The certificates that each broker presents on its TLS listeners."""
+        self.seed = seed
         self._silent_until: dict[int, int] = {}
-        """When each node that is paused, or whose crash was not noticed, has been silent for too long (ms)."""
+        """When the session of each node that is paused, or whose crash is not noticed yet, ends (ms)."""
         self._starting: list[asyncio.Task[None]] = []
 
     @property
@@ -107,7 +120,7 @@ class RunningCluster:
         return self.bootstrap_of(None)
 
     def bootstrap_of(self, listener: str | None) -> str:
-        """The same for the clients of one listener; of the first if none is named. Raises LookupError."""
+        """The addresses of one listener for clients; of the first if none is named. Raises LookupError."""
         told = []
         for broker in self.spec.brokers:
             found = [each for each in broker.endpoints if listener in (None, each.name)]
@@ -119,7 +132,6 @@ class RunningCluster:
         return ",".join(told)
 
     def node(self, node_id: int) -> Node:
-        """A broker of the cluster."""
         return self.drivers[node_id].node
 
     @property
@@ -129,11 +141,11 @@ class RunningCluster:
 
     @cached_property
     def rules(self) -> RuleSet:
-        """What is to happen to which requests; imported by the first rule."""
+        """The rules that apply to requests; imported by the first rule."""
         from odradek.faults.rule_set import RuleSet
 
         nodes = partial(map, _node_of, self.drivers.values())
-        return RuleSet(nodes=nodes, act=self._act_on, seed=self._seed, changed=self.changes.tell)
+        return RuleSet(nodes=nodes, act=self._act_on, seed=self.seed, changed=self.changes.tell)
 
     @property
     def has_rules(self) -> bool:
@@ -141,52 +153,139 @@ class RunningCluster:
         return "rules" in vars(self)
 
     async def stop(self, *, holds_ports: bool = False) -> None:
-        """End every node: parked requests end, connections close, and whoever waits for state is told.
+        """End every node: parked requests end, connections close, waits for a state end.
 
-        The ports are free then, unless they are held for the cluster that comes next (`start_cluster(ports=…)`).
+        The ports are free then, unless they are held for the next cluster (`start_cluster(ports=…)`).
         """
         await asyncio.gather(*self._starting)
+        ended = self._running
         if self.data_dir is not None:
-            self._shut_down()
-        for node_id in list(self.servers):
-            self._halt(node_id, holds_ports=holds_ports)
+            self.shut_down()
+        self.halt_all(holds_ports=holds_ports)
+        self.outside.end()
         if not holds_ports:
             self.give_up_ports()
         self.changes.end()
         await self._connections_end()
         if self.data_dir is not None:
-            broker = self.controller.node.image.brokers.get(self.spec.controller_id)
-            self.data_dir.close(broker_epoch=-1 if broker is None else broker.epoch)
+            self.data_dir.close({node_id: self._epoch_of(node_id) for node_id in ended})
+        if self.made_dir is not None:
+            from shutil import rmtree  # few clusters have such a directory
 
-    def _shut_down(self) -> None:
-        """As after a controlled shutdown the broker is fenced: whoever goes on with the directory need not wait."""
-        for node_id in self._running:
-            self._act(self.spec.controller_id, lambda controller, node_id=node_id: controller.fence(node_id))  # type: ignore[misc]
+            rmtree(self.made_dir, ignore_errors=True)
+
+    @deed
+    def shut_down(self) -> None:
+        """Fence the brokers as after a controlled shutdown: the next process with the directory need not wait."""
+        with suppress(DiskError):  # it is in the log
+            for node_id in self._running:
+                self._act(self.spec.controller_id, lambda controller, node_id=node_id: controller.fence(node_id))  # type: ignore[misc]
 
     def resume_data(self) -> None:
-        """Take up the directory: the broker is registered anew, unless it has just begun the cluster."""
+        """Start with the content of the directory: the broker is registered again, unless the cluster is new."""
         assert self.data_dir is not None, "the logs are in a directory"
-        [node_id] = self._running
+        self.data_dir.check()
         if not self.data_dir.was_new:
-            self.spec.cleanly = frozenset([node_id] if self.data_dir.store.was_clean else [])
-            membership.let_in(self.spec, node_id, self._running, self._act)
+            self.spec.cleanly = self.data_dir.cleanly
+            for node_id in self._running:
+                membership.let_in(self.spec, node_id, self._running, self._act)
+            # The directory of one broker of several knows others, which were killed with it.
+            for node_id in self.controller.node.image.brokers.keys() - self.drivers.keys():
+                self._act(self.spec.controller_id, lambda controller, node_id=node_id: controller.fence(node_id))  # type: ignore[misc]
             self.decide(lambda controller: controller.create_topics_at_start())
-        self.data_dir.started(self.node(node_id), self.loop)
+        self.data_dir.started(self.nodes_running, self.outside.calls)
+
+    def nodes_running(self) -> dict[int, Node]:
+        return {node_id: self.drivers[node_id].node for node_id in self._heard}
+
+    def _epoch_of(self, node_id: int) -> int:
+        broker = self.controller.node.image.brokers.get(node_id)
+        return -1 if broker is None else broker.epoch
+
+    def snapshot(self, directory: Path | None = None) -> ClusterSnapshot:
+        """The cluster as it is now, for forks; to be taken in its event loop.
+
+        With `directory` it is written there, where the logs of the cluster are files. Raises `UsageError` where it
+        cannot be.
+        """
+        from odradek.net.snapshot import ClusterSnapshot  # most clusters are never forked
+
+        taken_at_ms, is_frozen = self.clock.now(), self.clock.frozen
+        gone = frozenset(node_id for node_id, driver in self.drivers.items() if driver.stopped)
+        if directory is not None:
+            if self.data_dir is None:
+                raise UsageError("A snapshot of a cluster without a data directory is kept in memory, not in a folder.")
+            from odradek.net.snapshot_dir import write_directory
+
+            write_directory(
+                directory,
+                self.data_dir,
+                self.config,
+                taken_at_ms=taken_at_ms,
+                is_frozen=is_frozen,
+                controller_id=self.spec.controller_id,
+                cleanly=self.spec.cleanly,
+                gone=gone,
+            )
+        return ClusterSnapshot(
+            config=self.config,
+            cluster_id=self.spec.cluster_id,
+            node_ids=tuple(broker.node_id for broker in self.spec.brokers),
+            controller_id=self.spec.controller_id,
+            taken_at_ms=taken_at_ms,
+            is_frozen=is_frozen,
+            cleanly=self.spec.cleanly,
+            gone=gone,
+            image=max((each.node.controller.image for each in self.drivers.values()), key=_offset_of),
+            store=self.store.fork() if directory is None else None,
+            directory=directory,
+        )
+
+    def resume_snapshot(self, snapshot: ClusterSnapshot) -> None:
+        """Go on from a snapshot: every broker starts, those that were not in service then are now."""
+        self._go_on(snapshot)
+        if self.data_dir is not None:
+            self.data_dir.started(self.nodes_running, self.outside.calls)
+
+    def _go_on(self, snapshot: ClusterSnapshot) -> None:
+        # The clients of a test have the machine's time, which the fork's may be an hour behind.
+        self.store.clients_ahead_ms = max(0, -self.clock.ahead_ms)
+        for node_id, driver in self.drivers.items():
+            controller = driver.node.controller
+            controller.is_fork, controller.image_at_start = True, snapshot.image
+            if node_id == self.spec.controller_id:
+                driver.start()
+        for node_id, driver in self.drivers.items():
+            if node_id != self.spec.controller_id:
+                driver.start()
+        for node_id in self.drivers:
+            broker = self.controller.node.image.brokers.get(node_id)
+            if node_id in snapshot.gone or broker is None or broker.fenced:
+                membership.let_in(self.spec, node_id, self._running, self._act)
+        if self.controller.node.controller.topics_at_start:
+            self.decide(lambda controller: controller.create_topics_at_start())
+        self._show_all()
 
     def give_up_ports(self) -> None:
-        """Let others have the ports of brokers that are stopped."""
+        """Release the ports of stopped brokers."""
         for ports in self.ports.values():
             for port in ports.values():
                 port.give_up()
 
-    async def _connections_end(self) -> None:
-        """One turn is enough in the clear; with TLS the other side has to agree, and is cut off where it does not.
+    @deed
+    def halt_all(self, *, holds_ports: bool = False) -> None:
+        """End every node that runs: parked requests end, connections close."""
+        for node_id in self._running:
+            self._halt(node_id, holds_ports=holds_ports)
 
-        A handshake that has begun is waited for, because nobody can end it from here.
+    async def _connections_end(self) -> None:
+        """Wait for connections to end. Without TLS one turn is enough; a TLS peer that does not agree is cut off.
+
+        A handshake that has begun is waited for, because it cannot be ended from here.
         """
         await asyncio.sleep(0)
         ends = self.loop.time() + GOODBYE_S
-        # A connection that ends tells its driver alone.
+        # The end of a connection is reported only to its driver.
         while self._has_clients and self.loop.time() < ends:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
         for driver in self.drivers.values():
@@ -198,11 +297,11 @@ class RunningCluster:
         return any(driver.has_clients or driver.has_arriving for driver in self.drivers.values())
 
     def stop_broker(self, node_id: int, *, cleanly: bool = False, fence_after_ms: int = 0) -> None:
-        """End one node: others take over what it led and, if need be, the controller.
+        """End one node: others take over the partitions that it led and, if it was the controller, that role.
 
-        If not `cleanly`, it is as if its machine were gone: when it comes back, it is not believed to have what it had.
-        With `fence_after_ms` nobody notices for so long: it refuses connections, and clients are still sent to it.
-        One that has gone already went as it did. Raises ValueError for a shutdown that is clean and not noticed.
+        If not `cleanly`, it crashes: when it comes back, its data is not trusted. With `fence_after_ms` the crash is
+        noticed only after this time: until then the broker refuses connections while clients are still directed to it.
+        Calling this for a stopped node changes nothing. Raises ValueError for a clean shutdown with `fence_after_ms`.
         """
         if fence_after_ms < 0:
             raise ValueError(f"a broker is fenced 0 ms or more after its crash, not {fence_after_ms}")
@@ -211,6 +310,7 @@ class RunningCluster:
         if self.drivers[node_id].stopped:
             return
         self._halt(node_id)
+        self.store.absent(node_id)
         self._silent_until.pop(node_id, None)
         self._set_unheard(self.spec.unheard - {node_id})
         others = self._heard or self._running
@@ -219,9 +319,11 @@ class RunningCluster:
         else:
             membership.see_off(self.spec, node_id, others, self._act, cleanly=cleanly)
         self._show_all()
+        if cleanly and self.data_dir is not None:
+            self.data_dir.stop(node_id, broker_epoch=self._epoch_of(node_id))
 
     def _miss(self, node_id: int, others: Collection[int], fence_after_ms: int) -> None:
-        """A node has crashed, and its session goes on: the controller moves at once, as in a quorum of its own."""
+        """A node has crashed and its session goes on; only the controller role moves at once, as in a quorum."""
         self.spec.cleanly -= {node_id}
         self._set_unheard(self.spec.unheard | {node_id})
         self._silent_until[node_id] = self.clock.now() + fence_after_ms
@@ -229,12 +331,15 @@ class RunningCluster:
         self._watch()
 
     def start_broker(self, node_id: int) -> None:
-        """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
+        """Start a stopped node again at the same address; it replays the logs of the partitions it leads."""
         assert self.drivers[node_id].stopped, f"broker {node_id} runs"
         _listen_again(self.ports[node_id].values())
         self._silent_until.pop(node_id, None)
         self.spec.unheard -= {node_id}
         membership.choose_controller(self.spec, node_id, self._running)
+        if self.data_dir is not None:
+            self.data_dir.resume(node_id)
+        self.store.back(node_id)
         node = self.make_node(node_id)
         node.inherit(self.drivers[node_id].node)
         driver = self.drivers[node_id] = self.drive(node)
@@ -243,19 +348,21 @@ class RunningCluster:
         self._show_all()
         self._watch()
         self._starting = [task for task in self._starting if not task.done()]
-        for name, port in self.ports[node_id].items():
-            self._starting.append(self.loop.create_task(self._serve(driver, port.socket, name)))
+        if self.outside.has_sockets:
+            for name, port in self.ports[node_id].items():
+                self._starting.append(self.loop.create_task(self._serve(driver, port.socket, name)))
 
+    @deed
     def advertise(self, node_id: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
-        """Tell clients another address of a broker's listener from now on; it listens where it did.
+        """Change the advertised address of a broker's listener; the broker still listens at its old address.
 
-        Without a host or a listener it is the host that was told before, and the first listener.
-        Raises LookupError for a listener that there is not, ValueError for a port that nobody can have, or a host.
+        Without a host it is the last advertised host; without a listener the first one. Raises LookupError for an
+        unknown listener, ValueError for an invalid port or host.
         """
         if not 0 < port <= PORT_MAX:
             raise ValueError(f"a port is a number from 1 to {PORT_MAX}, not {port}")
         if host is not None:
-            from odradek.config.addresses import check_told_host  # few clusters are told another host
+            from odradek.config.addresses import check_told_host  # few clusters change an advertised address
 
             check_told_host(host)
         before = self.spec.broker(node_id)
@@ -273,25 +380,28 @@ class RunningCluster:
             self.decide(lambda controller: _told(controller.change_addresses(after)))
 
     def reload_certificates(self) -> None:
-        """Read the keys and certificates of every listener again, for the connections to come. Raises `TlsError`."""
+        """Read the keys and certificates of every listener again, for new connections. Raises `TlsError`."""
         for node_id, certificates in self.certificates.items():
             certificates.reload(self.node(node_id).config)
 
     def pause_broker(self, node_id: int) -> None:
-        """Let one node hear nothing: its connections stay open and take no more, its clock goes on.
+        """Pause one node: its connections stay open and accept nothing, its clock goes on.
 
-        After `broker.session.timeout.ms` it is fenced: others lead what it led and, if need be, control the cluster.
+        After `broker.session.timeout.ms` it is fenced: other brokers lead its partitions and take over the controller
+        role.
         """
         if self.drivers[node_id].paused:
             return
         self.drivers[node_id].pause()
+        self.store.absent(node_id)
         self._set_unheard(self.spec.unheard | {node_id})
         self._silent_until[node_id] = self.clock.now() + self.config.broker_session_timeout_ms
         self._watch()
 
     def resume_broker(self, node_id: int) -> None:
-        """Let a node that was paused hear again, what has waited first; if it was fenced, it is in service again."""
+        """Resume a paused node; waiting input comes first. If it was fenced, it is unfenced."""
         self._silent_until.pop(node_id, None)
+        self.store.back(node_id)
         self.drivers[node_id].resume()
         self._set_unheard(self.spec.unheard - {node_id})
         if self.spec.controller_id in self._heard:
@@ -299,7 +409,7 @@ class RunningCluster:
         self._watch()
 
     def _watch(self) -> None:
-        """Whoever is heard looks after those that are not; it makes no difference who notices first."""
+        """Fence nodes whose session has ended. Any running broker can do it; the result is the same."""
         for node_id in self._heard:
             for silent, until in self._silent_until.items():
                 over = partial(self.post.send, self._session_over, silent)
@@ -316,28 +426,31 @@ class RunningCluster:
             membership.hear_from(self.spec, heard, self._act)
 
     def _set_unheard(self, unheard: frozenset[int]) -> None:
-        """Whoever leads learns whose replicas acknowledge nothing."""
+        """Inform the leaders about replicas that acknowledge nothing."""
         if unheard == self.spec.unheard:
             return
         self.spec.unheard = unheard
         for driver in self.drivers.values():
             if not driver.stopped and not driver.paused:
-                driver.act(driver.node.replication.adopt_all)
+                driver.act(driver.node.replicas.replication.adopt_all)
 
+    @deed
     def advance(self, milliseconds: int) -> None:
-        """Let so much time pass for every broker: what is due by then happens before this returns, in its order.
+        """Let this much time pass for every broker: everything due by then happens in order before this returns.
 
-        Raises ValueError for less than 0, and for more than 64 bits hold.
+        Raises ValueError below 0, and for a time beyond 64 bits.
         """
         pass_time(self.clock, list(self.drivers.values()), self.post, milliseconds)
 
+    @deed
     def freeze(self) -> None:
-        """Let the brokers' clock stand still; `advance` moves it on."""
+        """Stop the brokers' clock; `advance` still moves it."""
         self.clock.freeze()
         self._time_changed()
 
+    @deed
     def resume(self) -> None:
-        """Let the brokers' clock go on from where it stands."""
+        """Start the brokers' clock again at the time where it stopped."""
         self.clock.resume()
         self._time_changed()
 
@@ -351,7 +464,7 @@ class RunningCluster:
 
     @property
     def _heard(self) -> list[int]:
-        """Those that run and are not paused."""
+        """The drivers of brokers that run and are not paused."""
         return [node_id for node_id in self._running if not self.drivers[node_id].paused]
 
     @property
@@ -360,15 +473,15 @@ class RunningCluster:
         return sorted(self._heard)
 
     def leads(self, partition: PartitionImage) -> int:
-        """The broker that leads a partition; -1 if none does, or one that was stopped and that nobody could fence."""
+        """The leader of a partition; -1 if there is none, or a stopped broker that could not be fenced."""
         driver = self.drivers.get(partition.leader)
         return NO_LEADER if driver is None or driver.stopped else partition.leader
 
     def decide(self, act: Callable[[ControllerRole], T]) -> T:
-        """Have the controller act, as an operator would; brokers that hear know what came of it when this returns.
+        """Run an action of an operator on the controller; running brokers know its outcome when this returns.
 
-        Whoever decides from outside may go on with a client at once, and that client may ask any broker.
-        Raises RuntimeError when no broker runs, because then there is no controller.
+        A test may then let a client ask any broker at once. Raises RuntimeError if no broker runs, so that there is no
+        controller.
         """
         if self.controller.stopped:
             raise RuntimeError("no broker runs, and so there is no controller: start one first")
@@ -377,7 +490,7 @@ class RunningCluster:
         return outcome
 
     def _show_all(self) -> None:
-        """Every broker that hears learns what the controller has decided."""
+        """Deliver the committed metadata to every running broker."""
         decided = MetadataAdvanced(self.controller.node.image.offset)
         for node_id in self._heard:
             if node_id != self.spec.controller_id:
@@ -404,26 +517,26 @@ class RunningCluster:
 
     async def listen(self, node_id: int, port: Port, listener: str = "") -> None:
         """Accept connections of clients for a node, over one of its listeners."""
-        self.ports.setdefault(node_id, {})[listener] = port
         await self._serve(self.drivers[node_id], port.socket, listener)
 
     async def _serve(self, driver: Driver, bound: socket.socket, listener: str) -> None:
-        if driver.stopped:  # before its turn came
+        if driver.stopped:  # stopped before this ran
             bound.close()
             return
         node_id = driver.node.node_id
+        client = partial(self.outside.client, driver, node_id, listener)
         backlog = max(BACKLOG, self.config.socket_listen_backlog_size)
         certificates = self.certificates.get(node_id)
         context = None if certificates is None else certificates.contexts.get(listener)
         server = await self.loop.create_server(
-            lambda: ClientProtocol(driver, listener) if context is None else driver.await_client(listener),
+            client if context is None else lambda: driver.await_client(client()),
             sock=bound,
             backlog=backlog,
             ssl=context,
             ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT_S,
             ssl_shutdown_timeout=None if context is None else SHUTDOWN_TIMEOUT_S,
         )
-        if driver.stopped:  # meanwhile
+        if driver.stopped:  # stopped meanwhile
             server.close()
         else:
             self.servers.setdefault(node_id, []).append(server)
@@ -440,21 +553,33 @@ class RunningCluster:
             now=self.clock.now(),
             events=self.events,
             calls_itself=True,
-            secrets=SystemRandom(),
+            secrets=self.outside.secrets,
         )
-        if self.encrypted:
-            from odradek.net.listener_tls import ListenerTls  # most clusters have no such listeners
+        if self.encrypted and self.outside.has_sockets:
+            from odradek.net.listener_tls import ListenerTls  # most clusters have no TLS listeners
 
             node.certificates = self.certificates[node_id] = ListenerTls(self.encrypted, self.config, self.log)
         return node
 
     def drive(self, node: Node) -> Driver:
         """A driver for a node of this cluster."""
-        return Driver(node, peers=self.drivers, clock=self.clock, post=self.post, loop=self.loop, changes=self.changes)
+        return Driver(
+            node,
+            peers=self.drivers,
+            clock=self.clock,
+            post=self.post,
+            loop=self.outside.calls,
+            changes=self.changes,
+            watch=self.outside.watch(),
+        )
 
 
 def _told(error: ErrorCode) -> None:
     assert error is ErrorCode.NONE, f"a broker that runs is registered: {error.name}"
+
+
+def _offset_of(image: MetadataImage) -> int:
+    return image.offset
 
 
 def _node_of(driver: Driver) -> Node:
@@ -477,33 +602,71 @@ async def start_cluster(
     cluster_id: str | None = None,
     events: EventSink | None = None,
     data_dir: Path | None = None,
+    snapshot: ClusterSnapshot | None = None,
+    before_start: Callable[[RunningCluster], object] | None = None,
+    sync: bool = False,
+    record: Record | None = None,
+    outside: Outside | None = None,
 ) -> RunningCluster:
     """Bind the listeners and start the nodes.
 
     The brokers have these ids, or are numbered from 1; the first listens on `port`, the others on those that follow, or
     each on any free one where `port` is 0; or they listen on the `ports` of a cluster that was stopped and held them.
-    With `data_dir` the logs are files there, and what an earlier process has left is gone on with: for one broker.
+    With `snapshot` the cluster goes on from it, with its brokers; `config` is then that of the snapshot, or more.
+    `before_start` is called before the brokers take up their duties.
+    With `data_dir` the logs are files there, and what an earlier process has left is gone on with. With
+    `sync` everything is on the device before it is acknowledged.
+    With `record` everything that comes in is kept in a file; with an `outside` it comes from there.
     Raises `ListenError` where an address cannot be bound, `ValueError` for ids and racks that no cluster can have, and
-    `UsageError` where the directory cannot be used.
+    `UsageError` where the directory cannot be used, or the recording cannot be made.
     """
     if config.odradek_telemetry:
         need("opentelemetry.proto", extra="telemetry")
-    clock, opened_dir = Clock(), None
+    if sync and data_dir is None:
+        raise UsageError("Nothing can be on disk before it is acknowledged without a data directory.")
+    loop, opened_dir = asyncio.get_running_loop(), None
+    if record is not None:
+        from odradek.net.beginning import metadata_at_start
+        from odradek.net.recording import Recording, head_of, new_seed  # most clusters are not recorded
+
+        seed = new_seed() if seed is None else seed
+        outside = recording = Recording(loop, record, log)
+        if snapshot is not None or data_dir is not None:
+            recording.keep_beginning(partial(_beginning, snapshot, data_dir))
+        if snapshot is not None:
+            snapshot = snapshot.for_recording()
+    outside = outside or Outside(loop)
+    made_dir: Path | None = None
+    asked_id = cluster_id
+    if snapshot is not None:
+        node_ids = snapshot.node_ids
+        outside.clock = snapshot.clock(outside.machine)
+        if snapshot.directory is not None:
+            from odradek.net.snapshot_dir import fork_directory, place_for_fork
+
+            if data_dir is None:
+                data_dir = made_dir = place_for_fork(snapshot.directory)
+            fork_directory(snapshot.directory, data_dir)
     random = Random(seed)
     if data_dir is not None:
         if sys.platform == "win32":
             raise UsageError("A data directory needs locks and mapped files of POSIX, which Windows does not have.")
-        from odradek.net.data_dir import DataDir, the_one  # most clusters have none
+        from odradek.net.cluster_dir import ClusterDir  # most clusters have none
 
-        opened_dir = DataDir(
+        opened_dir = ClusterDir(
             data_dir,
-            node_id=the_one(brokers, node_ids),
+            node_ids=node_ids_of(brokers, node_ids) if brokers is not None or node_ids is not None else None,
             cluster_id=cluster_id,
             log=log,
-            now=clock.now,
             new_cluster_id=partial(_cluster_id, random),
+            syncs=sync,
+            is_fork=snapshot is not None,
+            outside=outside,
+            new_id=partial(random.randbytes, ID_BYTES),
         )
-        node_ids, cluster_id = [opened_dir.meta.node_id], opened_dir.meta.cluster_id
+        brokers, node_ids, cluster_id = None, opened_dir.node_ids, opened_dir.cluster_id
+    elif snapshot is not None:
+        cluster_id = snapshot.cluster_id
     bound: list[Mapping[str, Port]] = []
     try:
         ids = node_ids_of(brokers, node_ids)
@@ -513,7 +676,6 @@ async def start_cluster(
                 f"Port {port} is out of range for {counted(len(ids), 'broker')}: ports end at {PORT_MAX}."
             )
         config = with_keys(config.for_brokers(len(ids)))
-        loop = asyncio.get_running_loop()
         listeners = _listeners(config, host, port, advertised_host, advertised_port)
         for index in range(len(ids)):
             if ports is not None:
@@ -524,7 +686,8 @@ async def start_cluster(
             bound.append(_open_all(wanted))
         spec = ClusterSpec(
             cluster_id=cluster_id or _cluster_id(random),
-            controller_id=ids[0],
+            controller_id=ids[0] if snapshot is None else snapshot.controller_id,
+            cleanly=frozenset() if snapshot is None else snapshot.cleanly,
             brokers=tuple(
                 _broker(node_id, racks.get(node_id), listeners, bound[index], index)
                 for index, node_id in enumerate(ids)
@@ -538,42 +701,104 @@ async def start_cluster(
             events=events,
             loop=loop,
             seed=random.getrandbits(64) if seed is None else seed,
-            clock=clock,
+            outside=outside,
             data_dir=opened_dir,
+            store=None
+            if snapshot is None or opened_dir is not None
+            else snapshot.store(bytes_max=config.odradek_log_memory_bytes_max),
         )
+        cluster.made_dir = made_dir
         cluster.encrypted = [each.name for each in listeners if each.protocol.uses_tls]
-        for broker in spec.brokers:
-            node = cluster.make_node(broker.node_id)
-            cluster.drivers[broker.node_id] = cluster.drive(node)
-        cluster.controller.node.controller.topics_at_start = tuple(topics)
-        for driver in cluster.drivers.values():
-            driver.start()
-        if opened_dir is not None:
-            cluster.resume_data()
+        cluster.ports = {broker.node_id: dict(opened) for broker, opened in zip(spec.brokers, bound, strict=True)}
+        if record is not None:
+            head = head_of(
+                config,
+                listeners,
+                cluster.ports,
+                host=host,
+                port=port,
+                advertised_host=advertised_host,
+                advertised_port=advertised_port,
+                topics=topics,
+                seed=cluster.seed,
+                cluster_id=asked_id,
+                began=_began(snapshot, opened_dir),
+            )
+            recording.begin(head, metadata_at_start(cluster.store))
+        outside.attend(cluster)
+        outside.does(START, partial(_start_nodes, cluster, topics, starts=snapshot is None), dict)
+        if snapshot is not None:
+            if before_start is not None:
+                before_start(cluster)
+            outside.does(GO_ON, partial(cluster.resume_snapshot, snapshot), dict)
     except BaseException as refused:
         for opened in bound:
             for each in opened.values():
                 each.close()
         if opened_dir is not None:
             opened_dir.abandon()
+        outside.abandon()
+        if made_dir is not None:
+            from shutil import rmtree
+
+            rmtree(made_dir, ignore_errors=True)
+        if isinstance(refused, DiskError):
+            raise UsageError(f"The data directory {data_dir} cannot be used: {refused}.") from None
         if not isinstance(refused, StartRefused | RulesError | LoginsRefused):
             raise
         raise UsageError(str(refused)) from refused
-    await _listen_everywhere(cluster, bound)
+    if outside.has_sockets:
+        await listen_everywhere(cluster)
     return cluster
 
 
-async def _listen_everywhere(cluster: RunningCluster, bound: Sequence[Mapping[str, Port]]) -> None:
-    """Accept connections over every listener; if that fails or is given up, over none."""
+def _start_nodes(cluster: RunningCluster, topics: Sequence[StartTopic], *, starts: bool) -> None:
+    """Make the nodes, and start them."""
+    for broker in cluster.spec.brokers:
+        node = cluster.make_node(broker.node_id)
+        cluster.drivers[broker.node_id] = cluster.drive(node)
+    cluster.controller.node.controller.topics_at_start = tuple(topics)
+    if not starts:
+        return
+    for driver in cluster.drivers.values():
+        driver.start()
+    if cluster.data_dir is not None:
+        cluster.resume_data()
+
+
+def _began(snapshot: ClusterSnapshot | None, opened_dir: ClusterDir | None) -> Began | None:
+    """What a recording says of its beginning; None: the cluster is empty, and in memory."""
+    directory = None if opened_dir is None else os.path.abspath(opened_dir.path)
+    if snapshot is not None:
+        return snapshot.began(directory)
+    if directory is None:
+        return None
+    from odradek.net.beginning import Began  # most clusters are not recorded
+
+    return Began(directory=directory)
+
+
+def _beginning(snapshot: ClusterSnapshot | None, data_dir: Path | None) -> list[Piece]:
+    """The state of a cluster before its start, for its recording. Raises `UsageError`."""
+    from odradek.net.beginning import pieces_of_folder  # most clusters are not recorded
+
+    if snapshot is not None:
+        return snapshot.pieces
+    assert data_dir is not None, "a cluster begins with a snapshot or with a directory"
+    return pieces_of_folder(data_dir)
+
+
+async def listen_everywhere(cluster: RunningCluster) -> None:
+    """Accept connections on every listener; on none if that fails or is cancelled."""
 
     async def listen() -> None:
-        for broker, opened in zip(cluster.spec.brokers, bound, strict=True):
+        for node_id, opened in cluster.ports.items():
             for name, each in opened.items():
-                await cluster.listen(broker.node_id, each, name)
+                await cluster.listen(node_id, each, name)
 
     listening = asyncio.ensure_future(listen())
     try:
-        # A server that is cancelled while it starts would listen, and nobody would have it.
+        # A server that is cancelled while it starts would go on listening, and nothing would close it.
         await asyncio.shield(listening)
     except BaseException:
         await asyncio.wait({listening})
@@ -608,7 +833,7 @@ def _broker(
 
 
 def _nth(port: int | None, index: int, listeners: int) -> int:
-    """The port of a later broker, where that of the first is given: each has as many as there are listeners."""
+    """The port of a later broker: each broker has as many ports as there are listeners, from the first's on."""
     return port + index * listeners if port else 0
 
 

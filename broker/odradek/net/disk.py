@@ -1,7 +1,8 @@
-"""A directory of the machine, as the logs of a cluster use it (`odradek.log.disk`)."""
+"""A directory of the machine as the disk of a cluster's logs (`odradek.log.disk`)."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -13,46 +14,73 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.log.disk import DiskError
+from odradek.log.files.names import read_segment_file
 
 if TYPE_CHECKING:
     from odradek.broker import Logger
 
 __all__ = ["DirectoryLock", "LocalDisk", "LocalFile"]
 
+MAPPED_BYTES = 16 * 1024 * 1024
+"""A file is mapped up to here at first, and then up to twice as far whenever its mapping is full."""
 RESERVED_BYTES = 1024 * 1024
-"""So much of a file is reserved at a time: a full disk is noticed there, and not by a write to memory."""
+"""Bytes of a file that are reserved at a time: a full disk is noticed there, and not by a write to memory."""
 _RESERVE: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
-"""Not on macOS, where a full disk ends the process in a write to memory."""
+"""macOS cannot reserve; there a full disk ends the process in a write to memory."""
+_SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+_SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
+_SEEK_HOLE: int | None = getattr(os, "SEEK_HOLE", None)
+SYNCS_AT_ONCE = 16
 _POPULATE_WRITE: int = 23
 """MADV_POPULATE_WRITE (Linux 5.14): the pages of a piece are made at once, not one fault at a time."""
 
 
-def _sentence(error: OSError, path: str) -> DiskError:
-    return DiskError(f"{path}: {error.strerror or error}")
+Fail = Callable[[OSError, str], DiskError]
+"""Makes the error of a call that failed at a path."""
+
+
+def _end_of_data(descriptor: int) -> int:
+    """Where the bytes of a file end that were written: a process that was killed leaves room that was not."""
+    size, end = os.fstat(descriptor).st_size, 0
+    if _SEEK_DATA is None or _SEEK_HOLE is None:
+        return size
+    try:
+        while end < size:
+            end = os.lseek(descriptor, os.lseek(descriptor, end, _SEEK_DATA), _SEEK_HOLE)
+    except OSError as error:
+        # ENXIO: there are only holes from here on. Other file systems do not know.
+        return end if error.errno == errno.ENXIO else size
+    return size
 
 
 class LocalFile:
-    """A file that is mapped into memory, and may be written to."""
+    """A file that is mapped into memory, and may be written to. It grows as it is written, up to its capacity."""
 
-    def __init__(self, path: str, capacity: int, *, until: int) -> None:
+    def __init__(self, path: str, capacity: int, *, until: int, fail: Fail) -> None:
         self.path = path
-        self._reserved = 0
+        self._fail = fail
+        self._capacity = capacity
+        self._reserved = until - until % RESERVED_BYTES
+        self._map(min(capacity, max(MAPPED_BYTES, until)))
+
+    def _map(self, size: int) -> None:
+        """Let the file and its mapping be of this size; readers of the mapping before see the same pages."""
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                if os.fstat(descriptor).st_size != capacity:
-                    os.ftruncate(descriptor, capacity)
-                self._mapping = mmap.mmap(descriptor, capacity)
+                if os.fstat(descriptor).st_size != size:
+                    os.ftruncate(descriptor, size)
+                self._mapping = mmap.mmap(descriptor, size)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _sentence(error, path) from None
+            raise self._fail(error, self.path) from None
         self.buffer = memoryview(self._mapping)
-        self._reserved = until - until % RESERVED_BYTES
 
     def reserve(self, end: int) -> int:
-        """See `MappedFile`."""
         start = self._reserved
+        if end > len(self.buffer):
+            self._map(min(self._capacity, max(end, 2 * len(self.buffer))))
         wanted = min(len(self.buffer), end + RESERVED_BYTES - 1 - (end - 1) % RESERVED_BYTES)
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
@@ -62,31 +90,17 @@ class LocalFile:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _sentence(error, self.path) from None
+            raise self._fail(error, self.path) from None
         with suppress(OSError, ValueError):  # an older kernel: each page costs a fault when it is first written to
             self._mapping.madvise(_POPULATE_WRITE, start, wanted - start)
         self._reserved = wanted
         return wanted
 
-    def flush(self) -> None:
-        """See `MappedFile`."""
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                os.fdatasync(descriptor)
-            finally:
-                os.close(descriptor)
-        except FileNotFoundError:
-            pass  # retention has taken it meanwhile
-        except OSError as error:
-            raise _sentence(error, self.path) from None
-
     def cut(self, size: int) -> None:
-        """See `MappedFile`."""
         try:
             os.truncate(self.path, size)
         except OSError as error:
-            raise _sentence(error, self.path) from None
+            raise self._fail(error, self.path) from None
 
 
 class LocalDisk:
@@ -97,31 +111,48 @@ class LocalDisk:
         self._root = os.fspath(path)
         self._log = log
         self._worker = ThreadPoolExecutor(1, "disk")
+        self.waits_for_device = True
+        """Whether what is to outlive the machine is on the device before work goes on."""
+        self.reports = False
+        """Whether failures are logged; before, the first one is kept: a start is refused for it."""
+        self.failure = ""
+        self._reported: set[str] = set()
+
+    def _failed(self, error: OSError, path: str) -> DiskError:
+        """The error of a failed call, which is logged: once for each reason, as a full disk fails many requests."""
+        reason = f"{path}: {error.strerror or error}"
+        if not self.reports:
+            self.failure = self.failure or reason
+        elif reason not in self._reported:
+            self._reported.add(reason)
+            self._log.error("disk_failed", reason=reason)
+        return DiskError(reason)
 
     def _full(self, name: str) -> str:
         return f"{self._root}/{name}"
 
     def folders(self) -> list[str]:
-        """See `Disk`."""
         try:
             with os.scandir(self._root) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
         except OSError as error:
-            raise _sentence(error, self._root) from None
+            raise self._failed(error, self._root) from None
 
     def files(self, folder: str) -> dict[str, int]:
-        """See `Disk`."""
         path = self._full(folder)
         try:
             with os.scandir(path) as entries:
-                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+                found = {entry.name: entry.stat().st_size if entry.is_file() else -1 for entry in entries}
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise _sentence(error, path) from None
+            raise self._failed(error, path) from None
+        for name, size in found.items():
+            if size < 0 and read_segment_file(name) is not None:
+                raise DiskError(f"{path}/{name} is no file, or a link to none")
+        return {name: found[name] for name in sorted(found) if found[name] >= 0}
 
     def read(self, name: str) -> bytes | None:
-        """See `Disk`."""
         path = self._full(name)
         try:
             with open(path, "rb") as file:
@@ -129,54 +160,96 @@ class LocalDisk:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _sentence(error, path) from None
+            raise self._failed(error, path) from None
 
     def write(self, name: str, data: bytes, *, flush: bool = False) -> None:
-        """See `Disk`."""
         path = self._full(name)
         aside = f"{path}.tmp"
         try:
             with open(aside, "wb") as file:
                 file.write(data)
-                if flush:
+                if flush and self.waits_for_device:
                     file.flush()
                     os.fsync(file.fileno())
             os.replace(aside, path)
         except OSError as error:
-            raise _sentence(error, path) from None
+            raise self._failed(error, path) from None
+        if flush:
+            self.sync(name.rpartition("/")[0])
+
+    def sync(self, *names: str) -> None:
+        if not self.waits_for_device:
+            return
+        if len(names) < SYNCS_AT_ONCE:
+            for name in names:
+                self._sync(name)
+            return
+        # What is asked for at the same time a file system writes down together.
+        with ThreadPoolExecutor(SYNCS_AT_ONCE, "sync") as workers:
+            list(workers.map(self._sync, names))
+
+    def _sync(self, name: str) -> None:
+        path = self._full(name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _SYNC(descriptor)
+            finally:
+                os.close(descriptor)
+        except FileNotFoundError:
+            pass  # retention has deleted it meanwhile
+        except OSError as error:
+            raise self._failed(error, path) from None
 
     def map(self, name: str, capacity: int, *, until: int = 0) -> LocalFile:
-        """See `Disk`."""
-        return LocalFile(self._full(name), capacity, until=until)
+        return LocalFile(self._full(name), capacity, until=until, fail=self._failed)
 
     def map_to_read(self, name: str) -> memoryview:
-        """See `Disk`."""
         path = self._full(name)
         try:
             with open(path, "rb") as file:
-                if not os.fstat(file.fileno()).st_size:
+                size = _end_of_data(file.fileno())
+                if not size:
                     return memoryview(b"")
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
         except OSError as error:
-            raise _sentence(error, path) from None
+            raise self._failed(error, path) from None
+
+    def are_unchanged(self, *names: str, since: str) -> bool:
+        path = self._full(since)
+        try:
+            latest = os.stat(path).st_mtime_ns
+            for name in names:
+                path = self._full(name)
+                if os.stat(path).st_mtime_ns > latest:
+                    return False
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._failed(error, path) from None
+        return True
+
+    def space(self) -> tuple[int, int]:
+        try:
+            usage = shutil.disk_usage(self._root)
+        except OSError as error:
+            raise self._failed(error, self._root) from None
+        return usage.total, usage.free
 
     def make_folder(self, name: str) -> None:
-        """See `Disk`."""
         path = self._full(name)
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
-            raise _sentence(error, path) from None
+            raise self._failed(error, path) from None
 
     def rename(self, old: str, new: str) -> None:
-        """See `Disk`."""
         try:
             os.replace(self._full(old), self._full(new))
         except OSError as error:
-            raise _sentence(error, self._full(old)) from None
+            raise self._failed(error, self._full(old)) from None
 
     def remove(self, name: str) -> None:
-        """See `Disk`."""
         path = self._full(name)
         try:
             if os.path.isdir(path):
@@ -186,34 +259,31 @@ class LocalDisk:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise _sentence(error, path) from None
+            raise self._failed(error, path) from None
 
     def warn(self, name: str, reason: str) -> None:
-        """See `Disk`."""
         self._log.warning("file_damaged", file=self._full(name), reason=reason)
 
     def later(self, work: Callable[[], None]) -> None:
-        """See `Disk`."""
-        self._worker.submit(self._do, work)
+        self._worker.submit(self.do, work)
 
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
+    def do(self, work: Callable[[], None]) -> None:
+        """Do it now; an error is logged."""
+        with suppress(DiskError):  # it is in the log
             work()
-        except DiskError as error:
-            self._log.error("disk_failed", reason=str(error))
 
     def close(self) -> None:
-        """Wait for what was to be done later."""
+        """Wait for work that was put off."""
         self._worker.shutdown()
 
 
 class DirectoryLock:
-    """The lock on a directory: `.lock`, as Kafka's `FileLock` takes it, which the end of a process gives up."""
+    """The lock on a directory: `.lock`, as Kafka's `FileLock` takes it; it ends with the process."""
 
     _held: set[str] = set()  # noqa: RUF012 - a lock of POSIX belongs to the process, so this does, too
 
     def __init__(self, path: Path, name: str) -> None:
-        """Take it. Raises `DiskError` if another process has it, or another cluster of this one."""
+        """Take the lock. Raises `DiskError` if another process has it, or another cluster of this one."""
         self._key = os.path.realpath(path)
         if self._key in self._held:
             raise DiskError(f"another cluster of this process uses {path}")
@@ -229,6 +299,5 @@ class DirectoryLock:
         self._held.add(self._key)
 
     def release(self) -> None:
-        """Give it up."""
         self._held.discard(self._key)
         os.close(self._descriptor)

@@ -1,16 +1,17 @@
-"""Feeds a node with what happens on its sockets and on the clock, and carries out its effects."""
+"""Feeds a node with events of its sockets and of the clock, and carries out its effects."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
+from odradek.core.by_type import taken
+from odradek.core.timers import NEVER
 from odradek.host.events import (
     Advance,
     Announce,
@@ -22,6 +23,7 @@ from odradek.host.events import (
     Dialled,
     Disconnected,
     Event,
+    Gather,
     Hand,
     Handed,
     Hangup,
@@ -36,11 +38,13 @@ from odradek.host.events import (
     Turn,
 )
 from odradek.net.changes import Changes
+from odradek.net.outside import TURN_S, Watch
 from odradek.net.protocol import ClientProtocol
 
 if TYPE_CHECKING:
     from odradek.broker import Node
     from odradek.net.clock import Clock
+    from odradek.net.outside import Calls, Handle
     from odradek.net.post import Post
 
 __all__ = ["Driver"]
@@ -55,20 +59,11 @@ def _settle(outcome: Future[T], call: Callable[[], T]) -> None:
         outcome.set_exception(error)
 
 
-TURN_S = 0.002
-"""How long the node serves one client, or those that wait for their turn, before it looks at the others.
-
-Long enough for the small requests that a client has in flight, so that they are answered together: one that is answered
-in parts sends in parts, and each part costs what all of them would.
-"""
-
-
 class Driver:
     """One node on real sockets.
 
-    `peers` are the drivers of the other nodes of the process, by node id:
-    what brokers say to one another are messages, delivered by the `post` in a later turn.
-    `changes` is told of each step.
+    `peers` are the drivers of the other nodes of the process, by node id: brokers send each other messages, which the
+    `post` delivers in a later turn. `changes` is notified of each step.
     """
 
     def __init__(
@@ -78,13 +73,14 @@ class Driver:
         peers: dict[int, Driver],
         clock: Clock,
         post: Post,
-        loop: asyncio.AbstractEventLoop,
+        loop: Calls,
         changes: Changes | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.node = node
         self.stopped = False
         self.paused = False
-        """Whether the node hears nothing: neither of clients nor of its peers."""
+        """Whether the node is paused: it receives nothing from clients or peers."""
         self._unheard: deque[Event] = deque()
         self._held: set[int] = set()
         self._peers = peers
@@ -94,31 +90,35 @@ class Driver:
         self._loop = loop
         self._protocols: dict[int, ClientProtocol] = {}
         self._arriving = WeakSet[ClientProtocol]()
-        """Those whose handshake has failed are forgotten by uvloop, and so here."""
+        """Connections in a TLS handshake; uvloop drops failed ones, and so does this weak set."""
         self._links: dict[int, tuple[Driver, int]] = {}
         self._next_conn = 1
         self._stepping = False
         self._queued: deque[Event] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Handle | None = None
         self._timer_at: int | None = None
-        """It may be earlier than the node wants: a timer that comes in vain costs less than many set anew."""
-        self._turn_ends = 0.0
+        """It may be earlier than the node wants: an unneeded timer costs less than setting many timers again."""
+        self._alarm = node.alarm
+        self._watch = watch = watch or Watch()
         self._worker: ThreadPoolExecutor | None = None
-        """One thread, so that what clients have unpacked at a time is bounded; none until there is work for it."""
-        node.turns.is_over = self._turn_is_over
-        node.thread_clock = time.thread_time_ns
-        self._carry_out: dict[type, Callable[[Any], None]] = {
-            Send: self._send,
-            Hand: self._hand,
-            Dial: self._dial,
-            Hangup: self._hang_up,
-            Hold: self._hold,
-            Resume: self._resume,
-            Announce: self._announce,
-            Advance: self._advance,
-            NextTurn: self._next_turn,
-            Compute: self._compute,
-        }
+        """One thread, which bounds the memory for decompressed batches; created for the first work."""
+        node.turns.is_over = watch.turn_is_over
+        node.thread_clock = watch.worked_ns
+        self._carry_out = dict(
+            (
+                taken(Send, self._send),
+                taken(Hand, self._hand),
+                taken(Dial, self._dial),
+                taken(Hangup, self._hang_up),
+                taken(Gather, self._gather),
+                taken(Hold, self._hold),
+                taken(Resume, self._resume),
+                taken(Announce, self._announce),
+                taken(Advance, self._advance),
+                taken(NextTurn, self._next_turn),
+                taken(Compute, self._compute),
+            )
+        )
 
     def step(self, event: Event) -> None:
         """Give the node an event; one that arrives while effects are carried out waits its turn."""
@@ -127,9 +127,9 @@ class Driver:
             return
         self._stepping = True
         try:
-            carry_out, now = self._carry_out, self._clock.now
+            carry_out, now, watch = self._carry_out, self._clock.now, self._watch
             while True:
-                self._turn_ends = time.perf_counter() + TURN_S
+                watch.turn_ends = perf_counter() + TURN_S
                 for effect in self.node.step(event, now()):
                     carry_out[type(effect)](effect)
                 if not self._queued:
@@ -139,9 +139,10 @@ class Driver:
             self._stepping = False
             if (watcher := self._changes.watcher) is not None:
                 watcher.changed()
-        at = self.node.wake_at()
-        if at is not None and (self._timer_at is None or at < self._timer_at):
-            self._set_timer()
+        if (alarm := self._alarm).at < NEVER:
+            if self._timer_at is None or alarm.at < self._timer_at:
+                self._set_timer()
+            alarm.at = NEVER
 
     def act(self, call: Callable[[], T]) -> T:
         """Act on the node in a step of its own, so that everything that follows from it is carried out.
@@ -161,7 +162,7 @@ class Driver:
             raise self.node.start_refused
 
     def accept(self, protocol: ClientProtocol) -> int:
-        """A name for a new connection."""
+        """A number for a new connection."""
         conn = self._next_conn
         self._next_conn += 1
         self._protocols[conn] = protocol
@@ -169,7 +170,7 @@ class Driver:
         if self.stopped:
             protocol.transport.abort()
         if self.paused:
-            # Some event loops begin to read when this returns, whatever they were told before.
+            # Some event loops begin to read when this returns, even if reading was paused before.
             protocol.hear = self._hear
             self._loop.call_soon(self._listen_or_not, conn)
         return conn
@@ -180,14 +181,14 @@ class Driver:
         self._held.discard(conn)
 
     def pause(self) -> None:
-        """From now on the node hears nothing, and what it is told waits; connections stay open, its clock goes on."""
+        """Pause the node: its input waits, connections stay open, its clock goes on."""
         self.paused = True
         for conn, protocol in self._protocols.items():
             protocol.hear = self._hear
             self._listen_or_not(conn)
 
     def resume(self) -> None:
-        """Let the node hear again, what has waited first."""
+        """Resume the node; waiting input comes first."""
         self.paused = False
         while self._unheard and not self.stopped:
             self.step(self._unheard.popleft())
@@ -195,34 +196,32 @@ class Driver:
             protocol.hear = self.step
             self._listen_or_not(conn)
 
-    def await_client(self, listener: str) -> ClientProtocol:
+    def await_client(self, protocol: ClientProtocol) -> ClientProtocol:
         """A connection has been made to a listener with TLS; its handshake follows."""
-        protocol = ClientProtocol(self, listener)
         self._arriving.add(protocol)
         return protocol
 
     @property
     def has_arriving(self) -> bool:
-        """Whether anybody is in the middle of a handshake."""
+        """Whether a handshake is under way."""
         return bool(self._arriving)
 
     @property
     def has_clients(self) -> bool:
-        """Whether anybody is connected from outside."""
+        """Whether a client is connected."""
         return bool(self._protocols)
 
     def hang_up_clients(self) -> None:
-        """Close every connection that was accepted from outside."""
         for protocol in list(self._protocols.values()):
             protocol.transport.close()
 
     def cut_off_clients(self) -> None:
-        """End every connection that was accepted from outside at once, whatever is still to be sent."""
+        """Close every client connection at once and discard its unsent data."""
         for protocol in list(self._protocols.values()):
             protocol.transport.abort()
 
     def stop(self) -> None:
-        """Nothing more is done: the timer and every connection end; peers notice."""
+        """Stop: the timer and every connection end; peers notice."""
         self.stopped = True
         self.paused = False
         self._unheard.clear()
@@ -237,8 +236,6 @@ class Driver:
             # A broker may have dialled itself, and then both ends are here.
             _, (peer, peer_conn) = self._links.popitem()
             peer.link_lost(peer_conn)
-
-    # ------------------------------------------------------------------ effects
 
     def _send(self, effect: Send) -> None:
         protocol = self._protocols.get(effect.conn)
@@ -259,10 +256,15 @@ class Driver:
             link[0].link_lost(link[1])
             self._post.send(self._hear, Disconnected(effect.conn))
 
+    def _gather(self, effect: Gather) -> None:
+        protocol = self._protocols.get(effect.conn)
+        if protocol is not None and not self._unheard:  # some of what has not been heard may be behind the head
+            protocol.gather(effect.head, effect.size)
+
     def _hold(self, effect: Hold) -> None:
         self._held.add(effect.conn)
         self._listen_or_not(effect.conn)
-        # Some event loops begin to read when a connection has been made, whatever they were told meanwhile.
+        # Some event loops begin to read when a connection has been made, even if reading was paused meanwhile.
         self._loop.call_soon(self._listen_or_not, effect.conn)
 
     def _resume(self, effect: Resume) -> None:
@@ -270,7 +272,7 @@ class Driver:
         self._listen_or_not(effect.conn)
 
     def _listen_or_not(self, conn: int) -> None:
-        """Read from a client unless its node has asked not to, or hears nothing."""
+        """Read from a client unless its node has asked not to, or is paused."""
         protocol = self._protocols.get(conn)
         if protocol is None or protocol.transport.is_closing():
             return
@@ -290,7 +292,7 @@ class Driver:
                 self._post.send(peer._hear, LeaderAdvanced(effect.topic, effect.index))
 
     def _next_turn(self, effect: NextTurn) -> None:
-        # The loop runs what is due by then, and looks at every socket, before it gets here.
+        # Before it gets here the loop runs everything due by then, and looks at every socket.
         self._post.send(self._step_unless_stopped, Turn())
 
     def _compute(self, effect: Compute) -> None:
@@ -298,11 +300,6 @@ class Driver:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"odradek-{self.node.node_id}")
         done = self._loop.run_in_executor(self._worker, effect.work.run)
         done.add_done_callback(lambda _: self._hear(Computed(effect.work)))
-
-    def _turn_is_over(self) -> bool:
-        return time.perf_counter() >= self._turn_ends
-
-    # ------------------------------------------------------------------ the inter-broker channel
 
     def _dial(self, effect: Dial) -> None:
         peer = self._peers.get(effect.node_id)
@@ -328,7 +325,7 @@ class Driver:
             self._post.send(self._hear, Disconnected(conn))
 
     def _hear(self, event: Event) -> None:
-        """Something that comes from outside, in the order in which it came: at once, or when the node hears again."""
+        """Input from outside, in the order of its arrival: handled at once, or after the node is resumed."""
         if self.paused or self._unheard:
             self._unheard.append(event)
         else:
@@ -337,8 +334,6 @@ class Driver:
     def _step_unless_stopped(self, event: Event) -> None:
         if not self.stopped:
             self.step(event)
-
-    # ------------------------------------------------------------------ the clock
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -354,17 +349,17 @@ class Driver:
             self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
 
     def wake_at(self) -> int | None:
-        """When something is due (ms), or None."""
+        """When the next work is due (ms), or None."""
         return None if self.stopped else self.node.wake_at()
 
     def tick_if_due(self) -> None:
-        """Time has passed: do what is due by now."""
+        """Time has passed: do all work that is due."""
         at = self.wake_at()
         if at is not None and at <= self._clock.now():
             self.step(Tick())
 
     def time_changed(self) -> None:
-        """The clock was advanced, has been stopped or goes on: do what is due, and look when the next is."""
+        """The clock was advanced, stopped or started: do all due work, and set the timer for the next."""
         if not self.stopped:
             self.step(Tick())
             self._set_timer()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import structlog
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["EventLog"]
 
 
-def _render(logger: Any, method: str, event: MutableMapping[str, Any]) -> bytes:
+def _render(logger: object, method: str, event: MutableMapping[str, object]) -> bytes:
     return event_line(event)
 
 
 class _Whole:
-    """A file without a buffer that takes a line whole or fails: near the end of a disk it takes a part and says so."""
+    """An unbuffered file that writes a line whole or fails; on a full disk a plain write writes only a part."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -37,7 +37,7 @@ class _Whole:
             while written < len(line):
                 written += self._file.write(line[written:])
         except OSError:
-            # Half a line would be no event to whoever reads the file.
+            # Half a line would not be readable as an event.
             self._file.truncate(self._file.tell() - written)
             raise
         return written
@@ -46,13 +46,17 @@ class _Whole:
 class EventLog:
     """Writes facts to a file, in the order in which they happened in the process.
 
-    What cannot be written is not the brokers' trouble: the log is told so once, and that event is the last.
+    If writing fails, the brokers go on: the log says so once, and no further event is written.
     """
 
-    def __init__(self, path: Path, log: Logger, *, bodies: bool = False) -> None:
+    def __init__(
+        self, path: Path, log: Logger, *, bodies: bool = False, now_ms: Callable[[], int] | None = None
+    ) -> None:
+        """`now_ms` is the time that lines have, in place of the machine's."""
         self._path = path
         self._bodies = bodies
         """Whether requests and responses are written with their bodies."""
+        self._now_ms = now_ms
         self._told = log
         self._why_lost: str | None = None
         self._first_lost = 0
@@ -71,7 +75,7 @@ class EventLog:
             self._count += 1
             if self._why_lost is not None:
                 continue
-            ts_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+            ts_ns, wall_ns = self._times()
             event = event_head(ts_ns=ts_ns, wall_ns=wall_ns, seq=self._count, node=node_id, kind=fact.kind)
             event.update(fact.fields)
             if self._bodies:
@@ -82,14 +86,19 @@ class EventLog:
                 self._why_lost, self._first_lost = error.strerror or str(error), self._count
                 self._told.error("events_lost", path=str(self._path), from_seq=self._count, reason=self._why_lost)
 
+    def _times(self) -> tuple[int, int]:
+        """The monotonic clock and the time since 1970 (ns)."""
+        if self._now_ms is None:
+            return time.monotonic_ns(), time.time_ns()
+        return (now_ns := self._now_ms() * 1_000_000), now_ns
+
     @property
     def lost(self) -> str | None:
-        """A sentence about the events that are not in the file; None where all are."""
+        """A sentence about the events that are missing in the file; None if there are none."""
         if self._why_lost is None:
             return None
         count = self._count - self._first_lost + 1
         return f"{self._path} lacks {counted(count, 'event')}, from number {self._first_lost} on: {self._why_lost}."
 
     def close(self) -> None:
-        """Nothing more is written."""
         self._file.close()

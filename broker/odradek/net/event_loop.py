@@ -1,4 +1,4 @@
-"""The event loop that brokers run in: uvloop, or that of the standard library where there is no uvloop."""
+"""The event loop of brokers: uvloop, or that of the standard library if uvloop is not installed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 __all__ = ["heeding_stops", "loop_factory", "loop_options"]
 
@@ -14,26 +13,25 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes it."""
+    """Creates the loop."""
     try:
         import uvloop
-    except ImportError:  # it does not exist for Windows
+    except ImportError:  # uvloop does not exist for Windows
         return asyncio.new_event_loop
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
 
 
-def loop_options() -> dict[str, Any]:
-    """The same as options of anyio's backend."""
+def loop_options() -> dict[str, object]:
+    """The loop as options of anyio's backend."""
     return {"loop_factory": loop_factory()}
 
 
 @contextmanager
 def heeding_stops() -> Iterator[Callable[[], Awaitable[signal.Signals]]]:
-    """Within the block SIGINT and SIGTERM do not end the process: what is given back waits for the first of them.
+    """Within the block SIGINT and SIGTERM do not end the process; the yielded object waits for the first of them.
 
-    To be used in the main thread, where an event loop runs. A loop that handles no signals, as all of Windows, is told
-    by the handlers of Python.
+    For the main thread, where an event loop runs. On Windows, whose loops handle no signals, Python's handlers do it.
     """
     loop = asyncio.get_running_loop()
     told: asyncio.Future[signal.Signals] = loop.create_future()

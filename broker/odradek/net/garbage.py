@@ -1,36 +1,35 @@
-"""What Python's garbage collector does in a process that is ours (`odradek serve`, a hub): never much at a time.
+"""Short garbage collections in our own processes (`odradek serve`, a hub).
 
-A full collection looks at everything that has come since the one before, and finds next to nothing: state is freed as
-soon as nobody refers to it. With 30,000 partitions that takes 0.15 s, in which nobody is served. Here what a full
-collection has left is put aside (`gc.freeze`), so that the next one looks only at what is newer. What was put aside and
-has become garbage since, in circles, is found by a whole look: in a moment in which the process does nothing, once
-there is half as much again.
+A full collection visits every object created since the one before, and finds next to nothing: state is freed by
+reference counting. With 30,000 partitions it takes 0.15 s, in which no client is served. Here what the imports have
+created is frozen at once (`gc.freeze`), and later the survivors of each full collection, so that the next one visits
+only newer objects. Frozen cycles that have become garbage are found by a collection of everything: the first time that
+the process is idle, and then when there are half as many frozen objects again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-import anyio
-
 __all__ = ["Garbage"]
 
 FULL = 2
 """The generation of a full collection."""
 LOOK_EVERY_S = 5.0
-"""How long the process has to do nothing before a whole look."""
+"""How long the process has to be idle before everything is collected."""
 IDLE_SHARE = 0.02
-"""Of a processor: who uses no more does nothing."""
+"""Share of one processor below which the process counts as idle."""
 GROWN = 1.5
-"""How many times as much has to be put aside as after the whole look before."""
+"""The growth of the number of frozen objects that makes another collection of everything worth it."""
 
 
 class Garbage:
-    """Keeps collections short as long as it is entered; what is put aside then stays so."""
+    """Keeps collections short inside the block; frozen objects stay frozen after it."""
 
     def __init__(
         self, *, used_s: Callable[[], float] = time.process_time, now_s: Callable[[], float] = time.monotonic
@@ -42,7 +41,8 @@ class Garbage:
 
     def __enter__(self) -> Self:
         gc.callbacks.append(self._collected)
-        self._look()
+        gc.freeze()
+        self._has_more, self._after_look = True, 0
         return self
 
     def __exit__(
@@ -53,11 +53,11 @@ class Garbage:
     async def look_in_idle_moments(self) -> None:
         """Run until it is cancelled."""
         while True:
-            await anyio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(LOOK_EVERY_S)
             self.look_if_idle()
 
     def look_if_idle(self) -> bool:
-        """A whole look, if the process has done nothing since this was asked last and there is enough; whether."""
+        """Collect everything, if the process was idle since the last call and enough is frozen; whether it did."""
         used, at = self._used_s(), self._now_s()
         is_idle = used - self._used <= IDLE_SHARE * (at - self._at)
         self._used, self._at = used, at

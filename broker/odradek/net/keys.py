@@ -1,4 +1,4 @@
-"""The keys of those who sign tokens, read from the files that the configuration names."""
+"""The keys that sign tokens, read from the files that the configuration names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ class KeyFileError(UsageError):
 
 def with_keys(config: Config) -> Config:
     """The same configuration with the keys themselves beside the names of their files. Raises `KeyFileError`."""
-    urls = {name: text for _, texts in config.layers for name, text in texts.items() if name.endswith(URL)}
+    texts = {name: text for _, layer in config.layers for name, text in layer.items()}
+    urls = {
+        name: text
+        for name, text in texts.items()
+        if name.endswith(URL) and name.removesuffix(URL) + KEYS not in texts  # a recording has the keys themselves
+    }
     if not urls:
         return config
     return config.with_static({name.removesuffix(URL) + KEYS: _read(name, url) for name, url in urls.items()})

@@ -1,6 +1,6 @@
-"""The certificates of one broker's listeners, which may become others while it runs (KIP-226, "SSL keystore").
+"""The certificates of one broker's listeners, which may change while it runs (KIP-226, "SSL keystore").
 
-Each new connection takes what holds then; connections that are open go on with what they began with.
+New connections use the current ones; open connections keep theirs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _UNTRUSTED = (
     "unable to find valid certification path to requested target"
 )
 _FLIGHTS = 4
-"""A handshake takes two or three."""
+"""The most rounds of a trial handshake, which takes two or three."""
 
 
 class _Renewable(ssl.SSLContext):
-    """What a server is given once, and hands each new connection to the context that holds then.
+    """The context of a server, which hands each new connection to the current context.
 
-    A context of its own for what is new: sessions that were begun with the old one are not resumed.
+    A new certificate gets a new context: sessions of the old one are not resumed.
     """
 
     latest: ssl.SSLContext
@@ -57,14 +57,14 @@ class _Renewable(ssl.SSLContext):
 
 
 class _InUse(Struct, frozen=True):
-    """What a listener goes by."""
+    """The settings and context of one listener."""
 
     settings: SecurityConfig
     identity: Identity
     trusted: str | None
     context: ssl.SSLContext
     stamps: tuple[tuple[int, int], ...]
-    """When the files behind it were changed, and how long they are."""
+    """Modification time and length of the files."""
 
 
 class ListenerTls:
@@ -72,7 +72,7 @@ class ListenerTls:
 
     def __init__(self, names: Sequence[str], config: Config, log: Logger) -> None:
         self.contexts: dict[str, ssl.SSLContext] = {}
-        """What the servers of the listeners are given."""
+        """The contexts for the servers of the listeners."""
         self._log = log
         self._in_use: dict[str, _InUse] = {}
         inside = config.security().inter_broker_listener_name
@@ -81,7 +81,7 @@ class ListenerTls:
             self._take(name, self._load(name, settings_of(name, config)))
 
     def complaint(self, config: Config) -> str | None:
-        """What Kafka says of a configuration whose certificates a listener cannot go on with; None if all can."""
+        """Kafka's error for a configuration with certificates that a listener cannot switch to; None if all can."""
         for name, present in self._in_use.items():
             try:
                 wanted = settings_of(name, config)
@@ -94,9 +94,9 @@ class ListenerTls:
         return None
 
     def adopt(self, config: Config) -> None:
-        """Go on with what is configured now, and with files that have changed; what cannot be used is told to the log.
+        """Switch to the current configuration and to changed files; certificates that cannot be used are logged.
 
-        Whoever asked for it has been answered before, so that all that is left is to keep what there is.
+        The client that changed the configuration has already been answered, so the old certificates stay in use.
         """
         for name, present in self._in_use.items():
             try:
@@ -109,7 +109,7 @@ class ListenerTls:
                 self._log.warning("certificates_not_taken", listener=name, reason=str(error))
 
     def reload(self, config: Config) -> None:
-        """Read everything again, whatever the certificates say. Raises `TlsError`; then all is as before."""
+        """Read everything again, without comparing certificates. Raises `TlsError`, and then nothing has changed."""
         for name, candidate in [(name, self._load(name, settings_of(name, config))) for name in self._in_use]:
             self._take(name, candidate)
 
@@ -126,7 +126,7 @@ class ListenerTls:
         renewable.latest = candidate.context
 
     def _check(self, name: str, present: _InUse, candidate: _InUse) -> None:
-        """Clients that knew this broker know it still, and so do other brokers. Raises `TlsError`."""
+        """Check that clients and brokers that trusted this broker still do. Raises `TlsError`."""
         _same_broker(present.identity, candidate.identity, candidate.settings)
         if present.trusted is None and candidate.trusted is not None:
             raise _refused("Cannot add SSL truststore to an existing listener for which no truststore was configured.")
@@ -136,7 +136,7 @@ class ListenerTls:
 
 
 def settings_of(listener: str, config: Config) -> SecurityConfig:
-    """How a listener that is open goes on: as it began, but for its certificates and whom it trusts.
+    """The settings of an open listener: its first ones, except its certificates and trusted authorities.
 
     Raises `BadValue` for a text that its key does not permit.
     """
@@ -149,7 +149,7 @@ def settings_of(listener: str, config: Config) -> SecurityConfig:
 
 
 def _changes(listener: str, config: Config) -> dict[str, str]:
-    """What was set for it while it was open, of what may be."""
+    """The keys that were set for the listener while it was open, of those that may be."""
     return {
         key: text
         for source, layer in config.layers
@@ -186,7 +186,7 @@ def _unknown_type(name: str, config: Config, present: SecurityConfig) -> str:
 
 
 def _same_broker(present: Identity, candidate: Identity, settings: SecurityConfig) -> None:
-    """The name stays, and no other name that the certificate was for goes (KIP-226)."""
+    """Check that the new certificate has the same name and every alternative name of the old one (KIP-226)."""
     if settings.ssl_allow_dn_changes and settings.ssl_allow_san_changes:
         return
     need("cryptography", extra="certs")
@@ -214,7 +214,7 @@ def _listed(others: frozenset[tuple[int, str]]) -> str:
 
 
 def _shake_hands(name: str, client: _InUse, server: _InUse) -> None:
-    """Let a broker with the one connect to a broker with the other, within this process. Raises `TlsError`."""
+    """Check that a broker with one certificate can connect to a broker with the other. Raises `TlsError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     use(context, client.identity, name)
@@ -236,7 +236,7 @@ def _shake_hands(name: str, client: _InUse, server: _InUse) -> None:
 
 
 def _quiet(server: _InUse, name: str) -> ssl.SSLContext:
-    """The context of a listener, for a handshake that nobody is to read of."""
+    """The context of a listener for a trial handshake, whose failure is not logged."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = server.context.verify_mode
     use(context, server.identity, name)

@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus: the numbers of every broker of the process, read when somebody asks (docs/metrics.md)."""
+"""`/metrics` for Prometheus: the metrics of every broker of the process, read at each request (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 __all__ = ["BrokerNumbers", "MetricsPage"]
 
 
-ELSEWHERE = ("verification_time_ms_sum", "throttles_total", "throttle_time_ms_total")
-"""Sums of what stands on the page with more labels."""
+ELSEWHERE = (
+    "verification_time_ms_sum",
+    "throttles_total",
+    "throttle_time_ms_total",
+    "dead_letters_total",
+    "dead_letter_produces_total",
+    "dead_letter_produces_failed_total",
+)
+"""Totals of metrics that the page has with more labels."""
 
 
 class BrokerNumbers(Collector):
-    """The numbers of the brokers of a cluster."""
+    """The metrics of the brokers of a cluster."""
 
     def __init__(self, cluster: Callable[[], RunningCluster]) -> None:
         self._cluster = cluster
@@ -35,6 +42,14 @@ class BrokerNumbers(Collector):
         labels = ["broker", "quota", "user", "client_id"]
         throttles = CounterMetricFamily("odradek_throttles", "How often clients had to wait", labels=labels)
         waited = CounterMetricFamily("odradek_throttle_time_ms", "How long clients had to wait", labels=labels)
+        labels = ["broker", "group"]
+        letters = CounterMetricFamily("odradek_dead_letters", "Records written to dead letter queues", labels=labels)
+        produces = CounterMetricFamily(
+            "odradek_dead_letter_produces", "Produce requests to dead letter queues", labels=labels
+        )
+        failed = CounterMetricFamily(
+            "odradek_dead_letter_produces_failed", "Produce requests to dead letter queues that failed", labels=labels
+        )
         for node_id, driver in self._cluster().drivers.items():
             metrics = driver.node.metrics
             numbers = metrics.snapshot()
@@ -49,12 +64,19 @@ class BrokerNumbers(Collector):
             for quota, user, client_id, count, total_ms in metrics.throttles():
                 throttles.add_metric([str(node_id), quota, user, client_id], count)
                 waited.add_metric([str(node_id), quota, user, client_id], total_ms)
+            for group_id, counts in driver.node.counters.dead_letters.items():
+                letters.add_metric([str(node_id), group_id], counts.records)
+                produces.add_metric([str(node_id), group_id], counts.produces)
+                failed.add_metric([str(node_id), group_id], counts.failed_produces)
         for name in ELSEWHERE:
             families.pop(name, None)
         yield from families.values()
         yield times
         yield throttles
         yield waited
+        yield letters
+        yield produces
+        yield failed
 
 
 def _bound(milliseconds: float) -> str:
@@ -62,7 +84,7 @@ def _bound(milliseconds: float) -> str:
 
 
 class MetricsPage:
-    """The page, on a thread of its own, until it is closed."""
+    """The HTTP server of the page, on a thread of its own, until it is closed."""
 
     def __init__(self, numbers: Collector, *, host: str, port: int) -> None:
         registry = CollectorRegistry()
@@ -74,11 +96,9 @@ class MetricsPage:
 
     @property
     def port(self) -> int:
-        """Where it is served."""
         return int(self._server.server_port)
 
     def close(self) -> None:
-        """Serve no more."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Time that passes for the brokers of a cluster because somebody wants it to."""
+"""Time that passes for the brokers of a cluster because a test advances it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["pass_time"]
 
 STEPS_MAX = 200
-"""A week has 600,000 looks for idle connections: what lies closer together than this part of it happens at once."""
+"""A week has 600,000 checks for idle connections: checks closer together than this share of the time happen at once."""
 
 
 def pass_time(clock: Clock, drivers: Collection[Driver], post: Post, milliseconds: int) -> None:
-    """Let so much time pass, from one thing that is due to the next, each at its own time.
+    """Let this much time pass, from one due work to the next, each at its own time.
 
-    What brokers say to one another on the way arrives before the next; clients are heard afterwards.
-    Raises ValueError for less than 0, or for more than there are; then none has passed.
+    Messages between brokers arrive before the next work; input from clients is handled afterwards. Raises ValueError
+    below 0, or for too much time; then no time has passed.
     """
     clock.check(milliseconds)
     grain_ms = max(1, milliseconds // STEPS_MAX)

@@ -21,9 +21,9 @@ class ListenError(UsageError):
 class Port:
     """The address of one listener.
 
-    A port that was drawn would be drawn again, for another cluster or process, as soon as nothing is bound to it. So
-    the socket of a stopped broker stays bound and does not listen (clients get "connection refused"), and nobody else
-    can bind the address. The same socket listens again later.
+    The system may give a randomly chosen port to another process as soon as nothing is bound to it. So the socket of a
+    stopped broker stays bound and does not listen (clients get "connection refused"), and no other process can bind the
+    address. The same socket listens again later.
 
     Only Linux lets a socket do that. On other systems the port is free while the broker is stopped.
     """
@@ -31,7 +31,7 @@ class Port:
     def __init__(self, host: str, port: int) -> None:
         """Bind an address and listen; port 0 is any free one. Raises `ListenError`."""
         self.socket = _listen(host, port)
-        """It belongs to whoever listens, who closes it; while the port is held it belongs to the port."""
+        """The listening socket belongs to the server, which closes it; a held one belongs to the port."""
         self.address: tuple[str, int] = self.socket.getsockname()[:2]
         self._held = False
 
@@ -42,18 +42,18 @@ class Port:
         try:
             kept = self.socket.dup()
         except OSError:
-            return  # there is no descriptor left: the port is free until the broker starts
+            return  # there is no file descriptor left: the port is free until the broker starts
         kept.shutdown(socket.SHUT_RDWR)
         # Others that bind with SO_REUSEADDR are refused only if this socket does not have it.
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         self.socket, self._held = kept, True
 
     def listen(self) -> None:
-        """Listen again. Raises `ListenError` where somebody else has the address; then the port is as it was."""
+        """Listen again. Raises `ListenError` if another process has the address; then the port stays as it was."""
         if not self._held:
             self.socket = _listen(*self.address)
             return
-        # Connections of the broker that was stopped may be in TIME_WAIT: without this they would refuse the address.
+        # Connections of the stopped broker may be in TIME_WAIT; without this option they would block the address.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self.socket.listen(BACKLOG)
@@ -63,7 +63,7 @@ class Port:
         self._held = False
 
     def give_up(self) -> None:
-        """Let others have the port, if it is held."""
+        """Release the port, if it is held."""
         if self._held:
             self.close()
 
@@ -76,11 +76,11 @@ class Port:
 def _listen(host: str, port: int) -> socket.socket:
     bound = _bind(host, port)
     if not port and IS_LINUX:
-        # A socket that stops to listen keeps a port that it was told, and loses one that Linux drew for it.
+        # A socket that stops listening keeps a port that was given, and loses one that Linux chose.
         with bound:
             bound = _bind(host, bound.getsockname()[1])
     try:
-        # Connections queue up in it until the loop gets to it.
+        # New connections wait in it until the loop accepts them.
         bound.listen(BACKLOG)
     except OSError as error:
         bound.close()

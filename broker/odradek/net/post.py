@@ -1,39 +1,42 @@
-"""What the brokers of a process have to say to one another, on its way."""
+"""Messages between the brokers of a process, on their way."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from odradek.net.outside import Calls
 
 __all__ = ["Post"]
 
 T = TypeVar("T")
 
 DELIVERIES_MAX = 10_000
-"""So many are made at once at most when nobody waits for the loop: brokers may have more to say for ever."""
+"""The most deliveries at once while nothing waits for the loop: brokers could exchange messages for ever."""
 
 
 class Post:
-    """What is handed over in later turns of the loop, in the order in which it came.
+    """Deliveries in later turns of the loop, in the order in which they came.
 
-    Or at once: while time is advanced, brokers hear of one another what has been said before it goes on.
+    While time is advanced they are made at once, so that brokers know of each other's messages before time goes on.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: Calls) -> None:
         self._loop = loop
-        self._waiting: deque[tuple[Callable[[Any], object], Any]] = deque()
+        self._waiting: deque[Callable[[], object]] = deque()
         self._planned = False
 
     def send(self, deliver: Callable[[T], object], what: T) -> None:
-        """Hand this over in the next turn."""
-        self._waiting.append((deliver, what))
+        """Deliver this in the next turn."""
+        self._waiting.append(partial(deliver, what))
         if not self._planned:
             self._plan()
 
     def deliver_all(self) -> None:
-        """Hand everything over now, and what follows from it."""
+        """Deliver everything now, including what it brings about."""
         self._deliver(DELIVERIES_MAX)
 
     def _plan(self) -> None:
@@ -41,7 +44,7 @@ class Post:
         self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Hand over what has come by now; what follows from it has its own turn."""
+        """Deliver all that is waiting now; what it brings about waits for another turn."""
         self._planned = False
         try:
             self._deliver(len(self._waiting))
@@ -53,5 +56,4 @@ class Post:
         waiting = self._waiting
         while waiting and most:
             most -= 1
-            deliver, what = waiting.popleft()
-            deliver(what)
+            waiting.popleft()()

@@ -1,6 +1,6 @@
-"""`--security`: listeners, certificates and users in one word, for a test that wants to get in with them.
+"""`--security`: listeners, certificates and users for a test, by one word.
 
-What is made here is made anew for each start, unless a folder of certificates or users are given.
+They are created for each start, unless a folder of certificates, or users, are given.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ SECURITIES: Mapping[str, str] = {
     "sasl-plaintext": "SASL_PLAINTEXT",
     "sasl-ssl": "SASL_SSL",
 }
-"""What can be asked for, and the name and protocol of the listener."""
+"""The values of `--security`, with the name and security protocol of the listener."""
 USER = "odradek"
 MECHANISM = "SCRAM-SHA-512"
-"""What clients are told to log in by; the others are there too."""
+"""The mechanism in the settings for clients; the others are enabled too."""
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
-"""Not OAUTHBEARER: with tokens that nobody signs, everybody gets in."""
+"""Without OAUTHBEARER: unsigned tokens would let every client in."""
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
 
 
 class Prepared:
-    """What one word sets up; what was made for it alone goes with it, or with `close`.
+    """Files created by `--security NAME`; temporary ones are removed on exit or by `close()`.
 
-    Raises `UsageError` for a word that means nothing, and where certificates cannot be made.
+    Raises `UsageError` for an unknown word, and if certificates cannot be created.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class Prepared:
         self.protocol = SECURITIES[security]
         bracketed = f"[{host}]" if ":" in host else host
         self.config: dict[str, str] = {"listeners": f"{self.protocol}://{bracketed}:{port}"}
-        """The keys that set it up."""
+        """The configuration keys to set."""
         self.certificates: Certificates | None = None
         self._take_away: Callable[[], object] | None = None
         if self.protocol.endswith("SSL"):
             self._add_certificates(folder, [host, *hosts])
         self.users = {} if users is None else dict(users)
-        """Passwords by user; without any there is one with a password that is made up."""
+        """Passwords by user; if no users are given, one with a random password."""
         if self.protocol.startswith("SASL"):
             self.users = self.users or {USER: secrets.token_urlsafe(12)}
             _check(self.users)
@@ -96,11 +96,11 @@ class Prepared:
             "ssl.truststore.location": str(self.certificates.ca),
         }
         if self.protocol == "SSL":
-            # Who shows a certificate is known by it, who does not is User:ANONYMOUS.
+            # A client with a certificate has its name as principal, any other one is User:ANONYMOUS.
             self.config["ssl.client.auth"] = "requested"
 
     def access(self, bootstrap: str) -> Access:
-        """How the first of the users gets in, once it is known where."""
+        """The first user's settings, once the address is known."""
         access = Access(bootstrap=bootstrap, protocol=self.protocol, certificates=self.certificates)
         if not self.users:
             return access
@@ -108,13 +108,13 @@ class Prepared:
         return replace(access, mechanism=MECHANISM, user=user, password=password)
 
     def close(self) -> None:
-        """Remove the certificates that were made for this start alone."""
+        """Remove the certificates that were created for this start."""
         if self._take_away is not None:
             self._take_away()
 
 
 def _are_there(certificates: Certificates) -> bool:
-    """Whether they have been made already. Raises `UsageError` for a folder that holds something else."""
+    """Whether the certificates exist already. Raises `UsageError` for a folder with other files."""
     folder = certificates.folder
     try:
         if certificates.server.exists() and certificates.ca.exists():
@@ -129,7 +129,7 @@ def _are_there(certificates: Certificates) -> bool:
 
 
 def _check(users: Mapping[str, str]) -> None:
-    """In the key they stand one after another, where a comma would begin another user."""
+    """Check names and passwords: in the configuration key a comma separates users."""
     if any(not name or {":", ","} & set(name) for name in users):
         raise UsageError("The name of a user has at least one character, and neither a colon nor a comma.")
     if any(not password or "," in password for password in users.values()):

@@ -1,4 +1,4 @@
-"""The newest events of a cluster, kept in memory for whoever asks later; as lines they are the event file."""
+"""The newest events of a cluster, kept in memory; as lines they are the event file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["EVENTS_MAX", "Happened", "Recent"]
 
 EVENTS_MAX = 10_000
 NOBODY = -1
-"""The node of a line that no broker told."""
+"""The node of a line that is no broker's."""
 
 
 class Happened(Struct, frozen=True, gc=False):
@@ -39,25 +39,25 @@ class Happened(Struct, frozen=True, gc=False):
 class Recent:
     """The newest events, numbered from 1; an `EventSink` that passes everything on to `also`.
 
-    Taking an event costs next to nothing: it is looked at when somebody asks.
+    Storing an event costs next to nothing; it is processed when it is read.
     """
 
     def __init__(
         self, now: Callable[[], int] | None = None, *, size: int = EVENTS_MAX, also: EventSink | None = None
     ) -> None:
         self._now = now or Clock().now
-        """What time it is for the brokers (ms)."""
+        """The current time of the brokers (ms)."""
         self._also = also
         self._size = size
         self._kept: deque[tuple[int, int, int, tuple[Fact, ...]]] = deque()
-        """What was told at once, with its times and its node."""
+        """The facts of one step, with their times and their node."""
         self._kept_first = 1
-        """The number of the first event of the first of these."""
+        """The number of the first event in the first of these."""
         self._last = 0
         self.start = 0
-        """The number of the last event of the cluster's start: what follows is brought about by clients and tests."""
+        """The number of the last event of the cluster's start; later ones are caused by clients and tests."""
         self.newest_ms = 0
-        """When the newest events happened, by the brokers' clock."""
+        """The times of the newest events, by the brokers' clock."""
 
     @property
     def last(self) -> int:
@@ -70,7 +70,7 @@ class Recent:
         return max(self._kept_first, self._last - self._size + 1)
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
-        """Keep what a node tells."""
+        """Store the facts of a node."""
         facts, kept = tuple(facts), self._kept
         self.newest_ms = self._now()
         kept.append((time.monotonic_ns(), self.newest_ms, node_id, facts))
@@ -89,7 +89,7 @@ class Recent:
         self.start = self._last
 
     def behind(self, kind: str, fields: Mapping[str, object]) -> bytes:
-        """A line to stand behind `lines`: something that no broker told, said now."""
+        """Add a line behind `lines` that is no broker's, with the current time."""
         ts_ns, wall_ns = time.monotonic_ns(), time.time_ns()
         return event_line(
             event_head(ts_ns=ts_ns, wall_ns=wall_ns, seq=self.last + 1, node=NOBODY, kind=kind) | dict(fields)
@@ -99,7 +99,7 @@ class Recent:
         """The events above this number that are kept, in order."""
         begin, number = max(seq + 1, self.first), self._last + 1
         told: list[tuple[int, tuple[int, int, int, tuple[Fact, ...]]]] = []
-        # From the newest on: who keeps up pays for what is new, and not for a walk along all that is kept.
+        # Starts at the newest: a reader that keeps up pays for the new events only.
         for each in reversed(self._kept):
             if number <= begin:
                 break
@@ -113,7 +113,7 @@ class Recent:
         )
 
     def lines(self) -> Iterator[bytes]:
-        """All that is kept, as the lines of an event file."""
+        """All stored events, as lines of an event file."""
         wall_ns = time.time_ns() - time.monotonic_ns()
         for each in self.after(0):
             head = event_head(

@@ -1,4 +1,4 @@
-"""TLS for a listener: a context of the standard library from Kafka's keys for certificates."""
+"""TLS for a listener: a context of the standard library, made from Kafka's keys for certificates."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from odradek.access.principal import distinguished_name
+from odradek.access.principal import Attributes, distinguished_name
 from odradek.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _UNFINISHED = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _STORE_BYTES_MAX = 1 << 20
-"""More than any file of certificates has."""
+"""More bytes than any file of certificates has."""
 _INVALID = "org.apache.kafka.common.errors.InvalidConfigurationException"
 _FAILED = "org.apache.kafka.common.KafkaException"
 
 
 class TlsError(UsageError):
-    """Certificates that a listener cannot use; the text is one clear sentence, and holds no secret.
+    """Certificates that a listener cannot use; the text is one clear sentence without secrets.
 
-    `to_clients` is what Kafka says of it to whoever wants to have them used while it runs.
+    `to_clients` is Kafka's text for a client that wants to change to them.
     """
 
     def __init__(self, sentence: str, to_clients: str | None = None) -> None:
@@ -44,21 +44,21 @@ class TlsError(UsageError):
 
 
 class Identity(Struct, frozen=True):
-    """A key and its certificates: what a listener shows to clients."""
+    """A private key and its certificates, which a listener presents to clients."""
 
     pem: str
     password: str
     alias: str
-    """What it is called in its store."""
+    """The name of the key in its store."""
     source: str
     refusal: str
-    """What clients hear where OpenSSL cannot use it."""
+    """The error for clients if OpenSSL cannot use the key."""
 
 
 def make_context(
     listener: str, settings: SecurityConfig, identity: Identity, trusted: str | None, log: Logger
 ) -> ssl.SSLContext:
-    """The context of a listener; handshakes that fail are told to the log. Raises `TlsError`."""
+    """The context of a listener, which logs failed handshakes. Raises `TlsError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     versions = sorted(_VERSIONS[name] for name in settings.ssl_enabled_protocols) or sorted(_VERSIONS.values())
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
@@ -77,28 +77,28 @@ def make_context(
 
 
 def name_of_client(ssl_object: ssl.SSLObject) -> str | None:
-    """The distinguished name in the client's certificate; None if it has shown none that is trusted."""
-    # The certificate is only told where it has been verified.
+    """The distinguished name in the client's certificate; None if it has sent none that is trusted."""
+    # Python returns the certificate only if it was verified.
     certificate = ssl_object.getpeercert()
     if not certificate:
         return None
-    subject: Any = certificate.get("subject", ())
-    return distinguished_name(subject)
+    # The mapping is typed as if any of its keys might stand for any of its values.
+    return distinguished_name(cast("Attributes", certificate.get("subject", ())))
 
 
 class Telling(ssl.SSLObject):
-    """A connection that says why its handshake has failed, to the log and to the client: asyncio does neither."""
+    """A connection that reports a failed handshake to the log and to the client; asyncio does neither."""
 
     outgoing: ssl.MemoryBIO | None = None
-    """What is on its way to the client, if anybody sends it."""
+    """Output for the client, in case it can still be sent."""
     _has_answered = False
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Go on with it.
+        """Continue the handshake.
 
-        A failure with an alert for a client that has been answered is raised a call later, when that has been sent and
-        the client has hung up or said more. Whose hello cannot be answered at all is hung up on.
+        A failure with an alert for a client is raised one call later, when the alert has been sent and the client has
+        closed the connection or sent more. A client whose hello cannot be answered is disconnected at once.
         """
         if self._failure is not None:
             raise self._failure
@@ -129,11 +129,8 @@ def _telling(listener: str, log: Logger) -> type[Telling]:
     return ToTheLog
 
 
-# ---------------------------------------------------------------------- certificates
-
-
 def load_identity(listener: str, settings: SecurityConfig) -> Identity:
-    """The key and certificates that are configured for a listener. Raises `TlsError`."""
+    """The configured key and certificates of a listener. Raises `TlsError`."""
     chain, key = settings.ssl_keystore_certificate_chain, settings.ssl_keystore_key
     location = settings.ssl_keystore_location
     if chain is None and key is None:
@@ -194,7 +191,7 @@ def _identity_in(location: str, listener: str, settings: SecurityConfig) -> Iden
 
 
 def pem_of_trusted(listener: str, settings: SecurityConfig) -> str | None:
-    """The certificates of authorities that a listener trusts; None where none are configured. Raises `TlsError`."""
+    """The certificates of authorities that a listener trusts; None if none are configured. Raises `TlsError`."""
     location, texts = settings.ssl_truststore_location, settings.ssl_truststore_certificates
     if texts is not None and location is not None:
         raise TlsError(
@@ -218,7 +215,7 @@ def pem_of_trusted(listener: str, settings: SecurityConfig) -> str | None:
 
 
 def use(context: ssl.SSLContext, identity: Identity, listener: str) -> None:
-    """Have a context show these certificates. Raises `TlsError`."""
+    """Let a context present these certificates. Raises `TlsError`."""
     try:
         with _in_a_file(identity.pem) as path:
             # Without a password OpenSSL would ask for one at the terminal.
@@ -231,9 +228,9 @@ def use(context: ssl.SSLContext, identity: Identity, listener: str) -> None:
 
 
 def trust(context: ssl.SSLContext, pem: str, listener: str, settings: SecurityConfig) -> None:
-    """Have a context trust these authorities. Raises `TlsError`."""
+    """Let a context trust these authorities. Raises `TlsError`."""
     location = settings.ssl_truststore_location
-    # As in Java each of them is trusted for itself; else OpenSSL looks at one of those that have the same name.
+    # As in Java each of them is trusted on its own; otherwise OpenSSL picks one of those with the same name.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=pem)
@@ -268,7 +265,7 @@ def _not_loaded(location: str, kind: str) -> str:
 
 
 def _is_pem(data: bytes, kind: str, location: str) -> bool:
-    """JKS is Kafka's default, so that most who have PEM and say nothing of it have PEM."""
+    """Whether the data is PEM; it may lack its type, because Kafka's default is JKS and users forget to set it."""
     if b"-----BEGIN" in data:
         if kind == "PKCS12":
             raise TlsError(f"{location} is in PEM format, and not a PKCS12 store.", _not_loaded(location, kind))
@@ -279,7 +276,7 @@ def _is_pem(data: bytes, kind: str, location: str) -> bool:
 
 
 def _pkcs12(data: bytes, password: str | None, location: str, kind: str) -> tuple[str, str]:
-    """What a store of Java holds, as PEM, and what its key is called."""
+    """The content of a store of Java as PEM, and the name of its key."""
     if data[:4] == b"\xfe\xed\xfe\xed":
         raise TlsError(f"{location} is in Java's old format JKS; PEM and PKCS12 are read (keytool -importkeystore).")
     from odradek.cli.extras import need
@@ -296,7 +293,7 @@ def _pkcs12(data: bytes, password: str | None, location: str, kind: str) -> tupl
 
 
 def _read(location: str, listener: str, key: str, kind: str) -> bytes:
-    """A file of an ordinary kind and size: others never end, or wait for somebody to write."""
+    """Read a regular file of limited size: reading others may never end."""
     try:
         status = os.stat(location)
         if not S_ISREG(status.st_mode):
@@ -326,7 +323,7 @@ def _why(error: Exception) -> str:
 
 
 def _lines(pem: str) -> str:
-    """PEM in a configuration may stand on one line: its words are then separated by spaces (KIP-651)."""
+    """PEM in a configuration may be on one line, with spaces in place of line ends (KIP-651)."""
     if "\n" in pem.strip():
         return pem
     out: list[str] = []
@@ -341,7 +338,7 @@ def _lines(pem: str) -> str:
 
 @contextmanager
 def _in_a_file(text: str) -> Iterator[str]:
-    """The standard library reads keys from files only; this one nobody else can read, and it is gone at once."""
+    """The data in a temporary file: the standard library reads keys only from files; only the owner may read it."""
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(descriptor, "w") as file:

@@ -1,33 +1,32 @@
-"""Imports what the first requests of a kind would import, once the cluster is ready and nobody waits for that.
+"""Imports the modules for the first requests of each kind, after the cluster is ready.
 
 `odradek serve` is ready in a tenth of a second because it imports little; the first request of a group would import a
-hundred modules, and everybody would wait for it. Here a thread does, one piece after the other: Python lets the event
-loop go on every 5 ms meanwhile. Who comes before it is done pays for what he needs, as he would without it.
+hundred modules, and all clients would wait for it. Here a thread imports them, one piece after the other: Python lets
+the event loop run every 5 ms meanwhile. A request that comes earlier imports its own modules, as it would without the
+thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-import anyio
-from anyio import to_thread
-
+from odradek.broker import FAMILIES
 from odradek.host.router import SERVED, Router
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.releases import Release
+    from odradek.releases.release import Release
 
 __all__ = ["pieces", "warm"]
 
-_FAMILIES = {served.api_key: served.module for served in SERVED}
+_FAMILIES = {served.api_key: served.family for served in SERVED}
 AFTER_S = 0.25
-"""How long after it is ready: who only starts and stops a broker does not pay."""
+"""The delay after the start, so that a broker that is only started and stopped does not pay."""
 PAUSE_S = 0.005
-"""Between two pieces."""
+"""The pause between two pieces."""
 FIRST: Sequence[ApiKey] = (
     ApiKey.METADATA,
     ApiKey.PRODUCE,
@@ -40,18 +39,18 @@ FIRST: Sequence[ApiKey] = (
 
 
 async def warm(release: Release, *, after_s: float = AFTER_S, pause_s: float = PAUSE_S) -> None:
-    """Import piece by piece; what cannot be imported here is left to whoever asks for it."""
-    await anyio.sleep(after_s)
+    """Import piece by piece; a failed import is left to the request that needs the module."""
+    await asyncio.sleep(after_s)
     for piece in pieces(release):
         try:
-            await to_thread.run_sync(piece, abandon_on_cancel=True)
+            await asyncio.to_thread(piece)
         except ImportError:
             continue
-        await anyio.sleep(pause_s)
+        await asyncio.sleep(pause_s)
 
 
 def pieces(release: Release) -> Iterator[Callable[[], object]]:
-    """What there is to import for a broker of this release, each piece by itself, the likeliest first."""
+    """The imports for a broker of this release, as separate pieces, the likeliest first."""
     router = Router(release)
     told = [api_key for api_key, _, _ in router.ranges()]
     first = [api_key for api_key in FIRST if api_key in told]
@@ -65,11 +64,11 @@ def pieces(release: Release) -> Iterator[Callable[[], object]]:
 
 def _served(api_key: ApiKey, router: Router) -> None:
     """Import the family of an API, and the codecs of its messages."""
-    import_module(_FAMILIES[api_key])
+    FAMILIES[_FAMILIES[api_key]]()
     router.handler(api_key, router.newest(api_key), broker=False)
 
 
-# ruff: noqa: F401 - to import is all that these do
+# ruff: noqa: F401 - these functions only import
 
 
 def _groups() -> None:
@@ -82,8 +81,9 @@ def _newer_groups() -> None:
 
 
 def _transactions() -> None:
-    import odradek.txn.rules
+    import odradek.txn.decision_tables
     import odradek.txn.shard
+    import odradek.txn.write_markers
 
 
 def _verification() -> None:

@@ -1,4 +1,4 @@
-"""The page: what a cluster does now, and what happened in it. Its files are plain ES modules, without a build step.
+"""The page: a cluster at this moment, and its history. Its files are plain ES modules, without a build step.
 
 The hub serves them one by one; `document` puts them into one HTML file that needs no network.
 """

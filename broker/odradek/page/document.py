@@ -1,8 +1,8 @@
-"""One HTML file that is the page with its data, for a browser without a network.
+"""One HTML file with the page and its data, for a browser without a network.
 
-Its style sheets and its modules are inlined. A browser loads modules by their addresses, which a file has none of, so
-they become one script: each module is a function that returns what it exports. The Content-Security-Policy names
-that script and that style sheet by their hashes, so nothing else runs, and nothing is loaded.
+Its style sheets and its modules are inlined. A browser loads modules by address, which parts of a file do not have, so
+they become one script: each module is a function that returns its exports. The Content-Security-Policy names that
+script and that style sheet by their hashes, so nothing else runs, and nothing is loaded.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def _hash(text: str) -> str:
 
 @cache
 def bundled(main: str, read: Callable[[str], bytes] = file) -> str:
-    """One script that does what the module of this name does; the modules that it imports come before it.
+    """A script for this module; the modules that it imports come before it.
 
-    An import or export that this does not know is an AssertionError.
+    An import or export in an unknown form is an AssertionError.
     """
     return _Bundle(read).of(main)
 
@@ -118,5 +118,5 @@ def _renamed(each: str, *, back: bool = False) -> str:
 
 
 def _variable(name: str) -> str:
-    """The variable that holds what a module exports."""
+    """The variable with the exports of a module."""
     return "$" + re.sub(r"\W", "_", name.removesuffix(".js"))

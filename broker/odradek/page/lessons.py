@@ -55,18 +55,19 @@ THEMES = (
 CLIENTS = {"java": "kafka-clients 4.4.0", "confluent-kafka": "confluent-kafka 2.16", "franz-go": "franz-go 1.22"}
 """The families of clients, and the releases that have played the stories."""
 MEANINGS = {
-    "survives": "the application sees nothing of it",
-    "aborts": "it is told that the transaction is lost, aborts, and goes on with the same producer",
+    "survives": "the application notices nothing",
+    "aborts": "it learns that the transaction is lost, aborts, and goes on with the same producer",
     "ends": "it needs another producer",
-    "defended": "the broker refuses what would be wrong",
-    "hangs": "nobody can read on",
-    "again": "a record comes again, and says so",
+    "defended": "the broker refuses the wrong request",
+    "hangs": "consumers cannot read on",
+    "again": "a record is delivered again, with a higher delivery count",
+    "twice": "its record is in the dead letter queue twice",
 }
-"""What the word of an outcome says."""
+"""The meaning of the word for an outcome."""
 
 
 class LessonRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a KIP says about a step, in its own words or in ours; `quote` or `says` is empty."""
+    """The words of a KIP about a step, quoted or in ours; `quote` or `says` is empty."""
 
     kip: str
     section: str
@@ -84,7 +85,7 @@ class LessonStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The kind and fields of its event: the first such event behind that of the step before. `node` is a broker."""
     text: str
     choice: str = ""
-    """What the question calls it, where the title would give the answer away."""
+    """Its name in the question, if the title would give the answer away."""
     offered: bool = True
     """Whether it is one of the choices of the question."""
     not_guilty: str = ""
@@ -110,13 +111,13 @@ class Lesson(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
     theme: str
     scene: str
-    """Who takes part, and what they are about to do."""
+    """The participants, and their plans."""
     symptom: str
-    """What somebody sees who does not know the cause."""
+    """The symptom that a user sees."""
     play: str
-    """What a client does on a cluster of the story, so that it comes about."""
+    """The steps of a client on a cluster of the story that lead to it."""
     survive: str
-    """What a client must do."""
+    """The duty of a client."""
     guilty: Guilty
     steps: tuple[LessonStep, ...]
 
@@ -127,35 +128,32 @@ class Lesson(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What one client does in a story."""
+    """The steps of one client in a story."""
 
     outcome: str
     """One of MEANINGS."""
     how: str = ""
     or_else: str | None = None
-    """What comes out from time to time instead: it is a race."""
+    """The other outcome, which a race leads to from time to time."""
 
     @property
     def possible(self) -> set[str | None]:
-        """What a test may find."""
+        """The outcomes that a test may find."""
         return {self.outcome, self.or_else or self.outcome}
 
 
 class Real(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same on a real broker, Apache Kafka 4.4.0: what each client did, or why the story cannot be played there."""
+    """The same with Apache Kafka 4.4.0: the steps of each client, or why it cannot be played there."""
 
     outcomes: dict[str, str] = {}
     why_not: str = ""
 
 
 class StoryOutcomes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of one story, by client."""
+    """The outcome of one story, by client."""
 
     clients: dict[str, Outcome]
     real: Real
-
-
-# ---------------------------------------------------------------------- what the page gets
 
 
 class StepView(Struct, frozen=True, kw_only=True):
@@ -167,13 +165,13 @@ class StepView(Struct, frozen=True, kw_only=True):
     text: str
     rule: LessonRule | None
     choice: str
-    """What the question calls it; empty where it is not offered."""
+    """Its name in the question; empty if it is not offered as an answer."""
     not_guilty: str
     """Why it is not the right choice; empty for a right one."""
 
 
 class ClientOutcome(Struct, frozen=True, kw_only=True):
-    """What a client does, here and on Apache Kafka 4.4.0 (empty where that was not played)."""
+    """The steps of a client, here and with Apache Kafka 4.4.0 (empty if that was not played)."""
 
     client: str
     outcome: str
@@ -249,7 +247,7 @@ def _is(event: Event, at: Mapping[str, str | int | bool]) -> bool:
 
 
 def outcomes() -> Mapping[str, StoryOutcomes]:
-    """What clients do in each story."""
+    """The steps of clients in each story."""
     return MappingProxyType(msgspec.json.decode(_text("outcomes.json"), type=dict[str, StoryOutcomes]))
 
 

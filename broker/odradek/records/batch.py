@@ -1,20 +1,29 @@
-"""The header of a record batch, format v2, over a memoryview (KIP-98, "Message Format").
+"""A record batch, format v2: its header, over a memoryview (KIP-98, "Message Format"), and the batches of brokers.
 
-Only the header is read here: the payload stays opaque on its way through a broker.
+The payload stays opaque on its way through a broker; `record.py` reads it.
 Only offset and leader epoch lie outside the checksum, so a leader can stamp them without computing it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812 - struct's own name says nothing
+from typing import Protocol
 
 from crc32c import crc32c
 from msgspec import Struct
 
-from odradek.records.compression import Compression
+from odradek.records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Compression,
+    DecompressionError,
+    Payload,
+    compress,
+    decompress,
+)
+from odradek.records.varint import write_zigzag
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
@@ -33,10 +42,15 @@ __all__ = [
     "TRANSACTIONAL",
     "Batch",
     "InvalidBatch",
+    "KeyValue",
     "TimestampType",
+    "batch_of",
     "batches",
     "increment_sequence",
     "parse_batch",
+    "payload_of",
+    "plain_batch",
+    "record_payload",
     "stamp",
     "whole_size_at",
     "write_header",
@@ -290,3 +304,129 @@ def _write_checksum(buffer: bytearray | memoryview, position: int, end: int) -> 
     with memoryview(buffer) as whole, whole[position + _ATTRIBUTES_AT : end] as covered:
         checksum = crc32c(covered)
     _CHECKSUM.pack_into(buffer, position + _CHECKSUM_AT, checksum)
+
+
+def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payload:
+    """The decompressed bytes of a batch's records. Raises `InvalidBatch` if that fails or exceeds the limit."""
+    if not batch.attributes & COMPRESSION_MASK:
+        return bytes(batch.view[HEADER_BYTES:])
+    try:
+        return decompress(batch.compression, batch.view[HEADER_BYTES:], limit=limit)
+    except DecompressionError as error:
+        raise InvalidBatch(error.error, str(error)) from None
+
+
+# Uncompressed, no headers, all records of one moment. Coordinators and the ends of transactions append one with every
+# decision, so they are put together from ready pieces, and what was put together is not taken apart again: the header
+# comes with the bytes. The bytes are those of `build_batch`, which takes every kind of batch.
+
+_LEADER_EPOCH = -1
+"""Stamped by the log."""
+_COVERED = Layout(">hiqqqhii")
+"""The fields of the header that the checksum covers: from the attributes on."""
+_SMALL = 1024
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    write_zigzag(out, value)
+    return bytes(out)
+
+
+_VARINTS = tuple(map(_varint, range(_SMALL)))
+_NULL = _varint(-1)
+
+
+class KeyValue(Protocol):
+    """The key and value of a record, which are all that brokers write.
+
+    A Protocol: records that were read and those of machines, which are in `core`, both are one.
+    """
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+def plain_batch(
+    records: Sequence[KeyValue],
+    *,
+    timestamp: int,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    compression: Compression = Compression.NONE,
+) -> Batch:
+    """One batch with these records at offset 0, none of them earlier or later than `timestamp` (ms)."""
+    count = len(records)
+    payload = record_of(records[0]) if count == 1 else payload_of(records)
+    if compression:
+        attributes |= compression
+        payload = compress(compression, payload)
+    return batch_of(
+        payload,
+        count,
+        timestamp=timestamp,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def payload_of(records: Sequence[KeyValue]) -> bytes:
+    """The records as they lie in a batch."""
+    return b"".join([record_of(record, delta) for delta, record in enumerate(records)])
+
+
+def record_of(record: KeyValue, delta: int = 0) -> bytes:
+    """A record as it lies in a batch, at this offset in it."""
+    key, value = record.key, record.value
+    if key is None:
+        key_length, key = _NULL, b""
+    else:
+        size = len(key)
+        key_length = _VARINTS[size] if size < _SMALL else _varint(size)
+    if value is None:
+        value_length, value = _NULL, b""
+    else:
+        size = len(value)
+        value_length = _VARINTS[size] if size < _SMALL else _varint(size)
+    place = _VARINTS[delta] if delta < _SMALL else _varint(delta)
+    # Attributes and timestamp delta in front, the number of headers behind, are each one byte of zero.
+    body = b"\0\0" + place + key_length + key + value_length + value + b"\0"
+    size = len(body)
+    return (_VARINTS[size] if size < _SMALL else _varint(size)) + body
+
+
+def batch_of(
+    payload: bytes,
+    count: int,
+    *,
+    timestamp: int,
+    attributes: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int = NO_SEQUENCE,
+) -> Batch:
+    """One batch with this many records, whose bytes are these."""
+    last = count - 1
+    covered = _COVERED.pack(attributes, last, timestamp, timestamp, producer_id, producer_epoch, base_sequence, count)
+    header = (
+        0,
+        HEADER_BYTES - LENGTH_BASE + len(payload),
+        _LEADER_EPOCH,
+        MAGIC,
+        crc32c(covered + payload),
+        attributes,
+        last,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    return Batch(memoryview(HEADER.pack(*header) + payload), *header)

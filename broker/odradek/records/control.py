@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct as Layout
@@ -15,9 +16,11 @@ from odradek.records.batch import (
     TRANSACTIONAL,
     Batch,
     InvalidBatch,
+    batch_of,
+    payload_of,
 )
-from odradek.records.plain import batch_of, payload_of
 from odradek.records.record import Record, iterate_records
+from odradek.wire.errors import DecodeError
 
 __all__ = [
     "ControlType",
@@ -28,13 +31,13 @@ __all__ = [
     "read_marker",
     "snapshot_footer",
     "snapshot_header",
+    "snapshot_time",
 ]
 
 _KEY = Layout(">hh")  # version, type
 _MARKER = Layout(">hi")  # version, coordinator epoch
-_LEADER_CHANGE = Layout(">hiBiBBiBB")  # version, leader, one voter, one that granted its vote; no tagged fields
-_ONE = 2
-"""Length of a compact array with one element."""
+_LEADER_CHANGE = Layout(">hi")  # version, leader; behind them two arrays of voters, and no tagged fields
+_VOTER = Layout(">iB")  # id; no tagged fields
 _SNAPSHOT_HEADER = Layout(">hqB")  # version, timestamp of the last record that is contained (ms); no tagged fields
 _SNAPSHOT_FOOTER = Layout(">hB")
 _VERSION = 0
@@ -94,9 +97,14 @@ def _marker_payload(commit: bool, coordinator_epoch: int) -> bytes:
     return payload_of((_MarkerRecord(key, _MARKER.pack(_VERSION, coordinator_epoch)),))
 
 
-def leader_change(node_id: int, *, timestamp: int) -> Batch:
-    """The control batch with which the leader of a quorum of one begins its epoch (KIP-595; LeaderChangeMessage v0)."""
-    value = _LEADER_CHANGE.pack(_VERSION, node_id, _ONE, node_id, 0, _ONE, node_id, 0, 0)
+def leader_change(node_id: int, *, timestamp: int, voters: Sequence[int] = ()) -> Batch:
+    """The control batch with which a quorum's leader begins its epoch (KIP-595; LeaderChangeMessage v0).
+
+    All voters, the leader alone unless they are given, have granted their votes.
+    """
+    # The length of a compact array is one more than the number of its elements.
+    array = bytes([len(voters or (node_id,)) + 1]) + b"".join(_VOTER.pack(each, 0) for each in voters or (node_id,))
+    value = _LEADER_CHANGE.pack(_VERSION, node_id) + array + array + b"\0"
     payload = payload_of((_MarkerRecord(_KEY.pack(_VERSION, ControlType.LEADER_CHANGE), value),))
     return control_batch(payload, timestamp=timestamp)
 
@@ -118,6 +126,13 @@ def snapshot_header(*, last_timestamp: int, timestamp: int) -> Batch:
     value = _SNAPSHOT_HEADER.pack(_VERSION, last_timestamp, 0)
     payload = payload_of((_MarkerRecord(_KEY.pack(_VERSION, ControlType.SNAPSHOT_HEADER), value),))
     return control_batch(payload, timestamp=timestamp)
+
+
+def snapshot_time(header: Record) -> int:
+    """The timestamp of the last record that a snapshot contains (ms), by its header. Raises `DecodeError`."""
+    if len(header.value or b"") < _SNAPSHOT_HEADER.size:
+        raise DecodeError("it is too short for the header of a snapshot", field="value", offset=0)
+    return int(_SNAPSHOT_HEADER.unpack_from(header.value or b"")[1])
 
 
 def snapshot_footer(*, timestamp: int) -> Batch:

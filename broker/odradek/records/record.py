@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from odradek.records.batch import (
-    COMPRESSION_MASK,
     CONTROL,
     DELETE_HORIZON,
     HEADER_BYTES,
@@ -24,20 +23,19 @@ from odradek.records.batch import (
     InvalidBatch,
     TimestampType,
     increment_sequence,
+    record_payload,
     write_header,
 )
 from odradek.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     Compression,
-    DecompressionError,
     Payload,
     compress,
-    decompress,
 )
 from odradek.records.varint import read_zigzag, read_zigzag_long, write_zigzag
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["BY_POSITION", "Header", "Record", "build_batch", "iterate_records", "record_payload", "records_in"]
+__all__ = ["BY_POSITION", "Header", "Record", "build_batch", "iterate_records", "record_size", "records_in"]
 
 Header = tuple[str, bytes | None]
 
@@ -58,16 +56,6 @@ class Record(Struct, frozen=True):
     value: bytes | None = None
     headers: tuple[Header, ...] = ()
     sequence: int = NO_SEQUENCE
-
-
-def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payload:
-    """The decompressed bytes of a batch's records. Raises `InvalidBatch` if that fails or exceeds the limit."""
-    if not batch.attributes & COMPRESSION_MASK:
-        return bytes(batch.view[HEADER_BYTES:])
-    try:
-        return decompress(batch.compression, batch.view[HEADER_BYTES:], limit=limit)
-    except DecompressionError as error:
-        raise InvalidBatch(error.error, str(error)) from None
 
 
 def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
@@ -235,6 +223,13 @@ def build_batch(
         record_count=len(records),
     )
     return bytes(batch)
+
+
+def record_size(record: Record, *, timestamp_delta: int, offset_delta: int) -> int:
+    """Bytes of a record in a batch that is not compressed."""
+    written = bytearray()
+    _write_record(written, record, timestamp_delta, offset_delta)
+    return len(written)
 
 
 def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:

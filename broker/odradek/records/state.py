@@ -1,12 +1,14 @@
 """Keys and values of the internal logs: conversion of generated messages to records and back.
 
 A coordinator's key begins with an int16 for the kind of record, its value with an int16 version. A record of
-`__cluster_metadata` has no key; its value begins with three unsigned varints: frame version, kind, version.
+`__cluster_metadata` or `__remote_log_metadata` has no key; its value begins with three unsigned varints: frame version,
+kind, version.
 A record of a later release becomes `Unknown`, so that its log still loads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812 - struct's own name says nothing
 from typing import TypeVar
@@ -20,15 +22,18 @@ from odradek.wire.registry import encode, message_type, metadata_record_type, re
 
 __all__ = [
     "GROUP_RECORDS",
+    "REMOTE_RECORDS",
     "SHARE_RECORDS",
     "TRANSACTION_RECORDS",
     "Unknown",
     "decode_key",
     "decode_metadata",
     "decode_record",
+    "decode_remote",
     "decode_value",
     "encode_key",
     "encode_metadata",
+    "encode_remote",
     "encode_value",
     "kind_of",
 ]
@@ -67,10 +72,18 @@ GROUP_RECORDS = {
 SHARE_RECORDS = {0: "ShareSnapshot", 1: "ShareUpdate"}
 """Kinds of record in `__share_group_state`."""
 
+REMOTE_RECORDS = {
+    0: "RemoteLogSegmentMetadataRecord",
+    1: "RemoteLogSegmentMetadataUpdateRecord",
+    2: "RemotePartitionDeleteMetadataRecord",
+}
+"""Kinds of record in `__remote_log_metadata` (KIP-405), which have no key either."""
+
 _KINDS = {
     f"{stem}Key": kind for table in (TRANSACTION_RECORDS, GROUP_RECORDS, SHARE_RECORDS) for kind, stem in table.items()
 }
 _METADATA_KINDS = {stem: kind for kind, stem in METADATA_RECORDS.items()}
+_REMOTE_KINDS = {name: kind for kind, name in REMOTE_RECORDS.items()}
 
 _INT16 = Layout(">h")
 _KEY_VERSION = 0
@@ -147,20 +160,37 @@ def _int16(data: bytes, field: str) -> int:
     return int(number)
 
 
-# Records of the metadata log
+# Records of the metadata log, and of that of remote segments
 
 
 def encode_metadata(message: msgspec.Struct, version: int) -> bytes:
     """A value of `__cluster_metadata`."""
+    return _encode_framed(message, version, _METADATA_KINDS[type(message).__module__.rpartition(".")[2]])
+
+
+def encode_remote(message: msgspec.Struct, version: int) -> bytes:
+    """A value of `__remote_log_metadata`."""
+    return _encode_framed(message, version, _REMOTE_KINDS[type(message).__name__])
+
+
+def _encode_framed(message: msgspec.Struct, version: int, kind: int) -> bytes:
     out = bytearray()
-    stem = type(message).__module__.rpartition(".")[2]
-    for number in (_FRAME_VERSION, _METADATA_KINDS[stem], version):
+    for number in (_FRAME_VERSION, kind, version):
         write_varint(out, number)
     return bytes(out) + encode(message, version)
 
 
 def decode_metadata(data: bytes) -> msgspec.Struct:
     """The message in a value of `__cluster_metadata`; `Unknown` for a record of a later release."""
+    return _decode_framed(data, lambda kind: metadata_record_type(kind) if kind in METADATA_RECORDS else None)
+
+
+def decode_remote(data: bytes) -> msgspec.Struct:
+    """The message in a value of `__remote_log_metadata`; `Unknown` for a record of a later release."""
+    return _decode_framed(data, lambda kind: message_type(REMOTE_RECORDS[kind]) if kind in REMOTE_RECORDS else None)
+
+
+def _decode_framed(data: bytes, type_of: Callable[[int], type[msgspec.Struct] | None]) -> msgspec.Struct:
     buf = memoryview(data)
     try:
         frame_version, position = read_varint(buf, 0)
@@ -170,9 +200,9 @@ def decode_metadata(data: bytes) -> msgspec.Struct:
         raise DecodeError("the record is shorter than its frame", field="frame", offset=len(data)) from None
     if frame_version != _FRAME_VERSION:
         raise DecodeError(f"there is no frame version {frame_version}", field="frame_version", offset=0)
-    if kind not in METADATA_RECORDS:
+    cls = type_of(kind)
+    if cls is None:
         return Unknown(kind, version, data)
-    cls = metadata_record_type(kind)
     low, high = valid_versions(cls)
     if not low <= version <= high:
         return Unknown(kind, version, data)

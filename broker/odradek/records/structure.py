@@ -47,100 +47,96 @@ class Extent(Struct, gc=False):
 
 def scan(data: Payload, count: int, claimed_delta: int) -> Extent:
     """Check `count` records that fill `data` exactly; `InvalidBatch` if they do not."""
+    size = len(data)
+    position = index = attempt_at = 0
+    top = low = None
+    null_key = False
+    runs: _Runs | None = None
     try:
-        return _scan(data, count, claimed_delta)
+        while index < count:
+            start = position
+            byte = data[position]
+            position += 1
+            if byte >= 128:  # the length
+                if (second := data[position]) < 128:
+                    byte = byte & 127 | second << 7
+                    position += 1
+                else:
+                    length, position = read_zigzag(data, start)
+                    byte = length << 1 if length >= 0 else 1
+            end = position + (byte >> 1)
+            if byte & 1:
+                raise _invalid(f"Invalid record size in record {index}")
+            byte = data[position + 1]  # the timestamp delta, behind the attributes
+            if byte < 128:
+                delta = (byte >> 1) ^ -(byte & 1)
+                position += 2
+            elif (second := data[position + 2]) < 128:
+                byte = byte & 127 | second << 7
+                delta = (byte >> 1) ^ -(byte & 1)
+                position += 3
+            else:
+                delta, position = read_zigzag_long(data, position + 1)
+            if data[position] < 128:  # the offset delta
+                position += 1
+            elif data[position + 1] < 128:
+                position += 2
+            else:
+                _, position = read_zigzag(data, position)
+            byte = data[position]  # the key
+            position += 1
+            if byte >= 128:
+                length, position = read_zigzag(data, position - 1)
+                byte = length << 1 if length >= 0 else 1
+            if byte & 1:
+                null_key = True
+            else:
+                position += byte >> 1
+            byte = data[position]  # the value
+            position += 1
+            if byte >= 128:
+                if (second := data[position]) < 128:
+                    byte = byte & 127 | second << 7
+                    position += 1
+                else:
+                    length, position = read_zigzag(data, position - 1)
+                    byte = length << 1 if length >= 0 else 1
+            if not byte & 1:
+                position += byte >> 1
+            if data[position]:
+                position = _skip_headers(data, position, end)
+            else:
+                position += 1
+            if position != end:
+                raise _invalid(f"Invalid record size in record {index}: it takes {position - start} bytes")
+            if top is None or low is None:
+                top = low = delta
+            elif delta > top:
+                top = delta
+            elif delta < low:
+                low = delta
+            index += 1
+            if index >= attempt_at and count - index >= _RUN_MIN and data[end : end + 1] == data[start : start + 1]:
+                runs = runs or _Runs(data, claimed_delta)
+                followers = runs.follow(start, end, count - index)
+                position += followers * (end - start)
+                index += followers
+                attempt_at = index if followers >= _RUN_MIN else index + _BACKOFF
     except (IndexError, ValueError):
         raise _invalid("Found invalid record structure, or fewer records than declared") from None
+    if position != size:
+        raise _invalid("Incorrect declared batch size, records still remaining in file")
+    if runs is None:
+        return Extent(top or 0, low or 0, null_key)
+    return _extent(top or 0, low or 0, null_key, claimed_delta, runs)
 
 
 def _invalid(message: str) -> InvalidBatch:
     return InvalidBatch(ErrorCode.INVALID_RECORD, message)
 
 
-def _scan(data: Payload, count: int, claimed_delta: int) -> Extent:
-    size = len(data)
-    position = index = attempt_at = 0
-    top = low = None
-    null_key = False
-    runs: _Runs | None = None
-    while index < count:
-        start = position
-        byte = data[position]
-        position += 1
-        if byte >= 128:  # the length
-            if (second := data[position]) < 128:
-                byte = byte & 127 | second << 7
-                position += 1
-            else:
-                length, position = read_zigzag(data, start)
-                byte = length << 1 if length >= 0 else 1
-        end = position + (byte >> 1)
-        if byte & 1:
-            raise _invalid(f"Invalid record size in record {index}")
-        byte = data[position + 1]  # the timestamp delta, behind the attributes
-        if byte < 128:
-            delta = (byte >> 1) ^ -(byte & 1)
-            position += 2
-        elif (second := data[position + 2]) < 128:
-            byte = byte & 127 | second << 7
-            delta = (byte >> 1) ^ -(byte & 1)
-            position += 3
-        else:
-            delta, position = read_zigzag_long(data, position + 1)
-        if data[position] < 128:  # the offset delta
-            position += 1
-        elif data[position + 1] < 128:
-            position += 2
-        else:
-            _, position = read_zigzag(data, position)
-        byte = data[position]  # the key
-        position += 1
-        if byte >= 128:
-            length, position = read_zigzag(data, position - 1)
-            byte = length << 1 if length >= 0 else 1
-        if byte & 1:
-            null_key = True
-        else:
-            position += byte >> 1
-        byte = data[position]  # the value
-        position += 1
-        if byte >= 128:
-            if (second := data[position]) < 128:
-                byte = byte & 127 | second << 7
-                position += 1
-            else:
-                length, position = read_zigzag(data, position - 1)
-                byte = length << 1 if length >= 0 else 1
-        if not byte & 1:
-            position += byte >> 1
-        if data[position]:
-            position = _skip_headers(data, position, end)
-        else:
-            position += 1
-        if position != end:
-            raise _invalid(f"Invalid record size in record {index}: it takes {position - start} bytes")
-        if top is None or low is None:
-            top = low = delta
-        elif delta > top:
-            top = delta
-        elif delta < low:
-            low = delta
-        index += 1
-        if index >= attempt_at and count - index >= _RUN_MIN and data[end : end + 1] == data[start : start + 1]:
-            runs = runs or _Runs(data, claimed_delta)
-            followers = runs.follow(start, end, count - index)
-            position += followers * (end - start)
-            index += followers
-            attempt_at = index if followers >= _RUN_MIN else index + _BACKOFF
-    if position != size:
-        raise _invalid("Incorrect declared batch size, records still remaining in file")
-    return _extent(top, low, null_key, claimed_delta, runs)
-
-
-def _extent(top: int | None, low: int | None, null_key: bool, claimed_delta: int, runs: _Runs | None) -> Extent:
-    largest = 0 if top is None else top
-    lowest = 0 if low is None else low
-    if runs is None or runs.widest == 0:
+def _extent(largest: int, lowest: int, null_key: bool, claimed_delta: int, runs: _Runs) -> Extent:
+    if runs.widest == 0:
         return Extent(largest, lowest, null_key)
     lowest = min(lowest, _LOWEST[runs.widest - 1])
     if runs.exceeded or largest > claimed_delta:

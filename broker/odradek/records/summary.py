@@ -22,9 +22,9 @@ class RecordsSummary(Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     batches: int | None = None
     records: int | None = None
     base_offset: int | None = None
-    """Of the first batch; 0 in what a producer sends."""
+    """Of the first batch; 0 in requests of producers."""
     producer_id: int | None = None
-    """Of the first batch, with its epoch and sequence; -1 without a producer."""
+    """Epoch and sequence are those of the first batch; -1 without a producer."""
     producer_epoch: int | None = None
     base_sequence: int | None = None
     transactional: bool | None = None
@@ -32,11 +32,11 @@ class RecordsSummary(Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     control: bool | None = None
     """Whether a batch holds a marker."""
     unread_bytes: int | None = None
-    """So many bytes follow the batches that were looked at."""
+    """Number of bytes behind the batches that were read."""
 
 
 def summary_of(records: bytes | bytearray | memoryview) -> RecordsSummary:
-    """The summary of whole batches; bytes that are none, or of an older format, are counted as unread."""
+    """The summary of whole batches; invalid bytes, and those of an older format, are counted as unread."""
     size = len(records)
     position = batches = count = attributes = 0
     first = None

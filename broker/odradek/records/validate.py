@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from odradek.records.batch import (
     COMPRESSION_MASK,
+    CONTROL,
+    HEADER_BYTES,
     LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER_EPOCH,
@@ -24,13 +26,14 @@ from odradek.records.batch import (
     InvalidBatch,
     TimestampType,
     parse_batch,
+    record_payload,
     stamp,
     whole_size_at,
 )
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression, Payload
 from odradek.records.legacy import read_messages, renumbered
 from odradek.records.message_set import Message
-from odradek.records.record import Record, build_batch, record_payload, records_in
+from odradek.records.record import Record, build_batch, records_in
 from odradek.records.structure import Extent, scan
 from odradek.wire.errors import ErrorCode
 
@@ -39,7 +42,7 @@ __all__ = ["RecordError", "Rejected", "TakesLong", "TopicRules", "Validated", "v
 T = TypeVar("T")
 
 RecordError = tuple[int, str]
-"""Index of a record in its batch, and what is wrong with it."""
+"""Index of a record in its batch, and its error."""
 
 _BATCHES_ONLY_VERSION = 3  # Produce v3 came with format v2 (KIP-98)
 _ZSTD_VERSION = 7  # KIP-110
@@ -87,7 +90,7 @@ class Rejected(Struct, frozen=True):
 
     error: ErrorCode
     message: str | None
-    """For the client: Kafka explains only what is wrong with single records."""
+    """The message for the client: Kafka has one only for errors of single records."""
     record_errors: tuple[RecordError, ...] = ()
     reason: str = ""
     """For the event log."""
@@ -108,9 +111,9 @@ def validate_produce(
     partition: int = 0,
     at_once: bool = False,
 ) -> Validated | Rejected:
-    """The batch to append, or why there is none; `now` is in ms.
+    """The batch to append, or the error; `now` is in ms.
 
-    Raises `TakesLong` if it is asked to do it `at_once`, and cannot.
+    Raises `TakesLong` if it must be done `at_once` and cannot.
     """
     try:
         batch = _batch_of_request(records, produce_version)
@@ -140,18 +143,19 @@ def _batch_of_request(records: memoryview | None, version: int) -> Batch | None:
         batch = None
     if batch is None or batch.batch_length + 12 != len(records):
         return _first_batch(records, version)
-    _check_compression(batch, version)
+    if version < _ZSTD_VERSION:
+        _refuse_zstd(batch, version)
     return batch
 
 
-def _check_compression(batch: Batch, version: int) -> None:
-    if version < _ZSTD_VERSION and batch.attributes & 7 == Compression.ZSTD:
+def _refuse_zstd(batch: Batch, version: int) -> None:
+    if batch.attributes & 7 == Compression.ZSTD:
         reason = f"Produce requests with version {version} are not allowed to use ZStandard compression"
         raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason)
 
 
 def _first_batch(records: memoryview, version: int) -> Batch | None:
-    """The same when it is not simply all there is; what is cut off at the end does not count."""
+    """The first batch of records that are not exactly one batch; bytes cut off at the end do not count."""
     size = whole_size_at(records, 0)
     if size is None:
         raise _invalid(f"Produce requests with version {version} must contain at least one record batch per partition")
@@ -162,7 +166,8 @@ def _first_batch(records: memoryview, version: int) -> Batch | None:
             f"Produce requests with version {version} are only allowed to contain record batches with magic 2"
         )
     batch = parse_batch(records)
-    _check_compression(batch, version)
+    if version < _ZSTD_VERSION:
+        _refuse_zstd(batch, version)
     if whole_size_at(records, size) is not None:
         raise _invalid(f"Produce requests with version {version} are only allowed to contain exactly one record batch")
     return batch
@@ -186,9 +191,9 @@ def _check_header(batch: Batch, topic: TopicRules) -> None:
         raise _invalid(
             f"Inconsistent batch offset range [0, {batch.last_offset_delta}] and count of records {batch.record_count}"
         )
-    if batch.is_control:
+    if batch.attributes & CONTROL:
         raise _invalid("Clients are not allowed to write control records")
-    if batch.base_sequence < 0 and batch.has_producer_id:
+    if batch.base_sequence < 0 and batch.producer_id >= 0:
         raise _invalid(f"Invalid sequence number {batch.base_sequence} with producerId {batch.producer_id}")
 
 
@@ -206,7 +211,10 @@ def _validate(batch: Batch, topic: TopicRules, now: int, partition: int, *, at_o
     if at_once and (batch.record_count > RECORDS_AT_ONCE or len(batch.view) > BYTES_AT_ONCE):
         raise TakesLong
     limit = topic.decompressed_bytes_max
-    if at_once and batch.attributes & COMPRESSION_MASK:
+    data: Payload
+    if not batch.attributes & COMPRESSION_MASK:
+        data = bytes(batch.view[HEADER_BYTES:])
+    elif at_once:
         data = _expand_at_once(lambda most: record_payload(batch, limit=most), limit)
     else:
         data = record_payload(batch, limit=limit)

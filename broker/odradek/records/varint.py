@@ -42,6 +42,6 @@ def _read_long_form(data: Payload, position: int, bits: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            value &= (1 << bits) - 1  # what the last byte has too many is dropped, as in Java
+            value &= (1 << bits) - 1  # surplus bits of the last byte are dropped, as in Java
             return (value >> 1) ^ -(value & 1), position
     raise ValueError(f"a varint of {bits} bits is longer than {(bits + 6) // 7} bytes")

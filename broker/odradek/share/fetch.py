@@ -17,10 +17,10 @@ from msgspec import Struct
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import allowed
 from odradek.core.machine import Refused
-from odradek.group.share.api import serves_share_groups
 from odradek.host.endpoint import endpoint
 from odradek.host.leaders import CurrentLeader, current_leader
 from odradek.host.replicas import READABLE
+from odradek.metadata.features import SHARE_VERSION
 from odradek.records.batch import Batch, batches, parse_batch, whole_size_at
 from odradek.records.control import read_marker
 from odradek.share.leader import acquirable
@@ -41,22 +41,20 @@ from odradek.wire.messages.share_fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.flow import Purgatory
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.host.replicas import Replicas
-    from odradek.host.settings import Settings
     from odradek.log.answers import ReadResult
     from odradek.log.partition import Partition
     from odradek.share.leader import Shares
     from odradek.wire.messages import share_acknowledge_request, share_fetch_request
+    from odradek.wire.messages.share_acknowledge_request import AcknowledgementBatch as AcknowledgeBatch
     from odradek.wire.messages.share_acknowledge_request import ShareAcknowledgeRequest
+    from odradek.wire.messages.share_fetch_request import AcknowledgementBatch as FetchBatch
     from odradek.wire.messages.share_fetch_request import ShareFetchRequest
+    from odradek.wire.messages.txn_share_acknowledge_request import TxnAcknowledgementBatch
 
-__all__ = ["ShareFetchApi"]
+__all__ = ["MEMBER_ID_LENGTH_MAX", "NOT_HOSTED", "ShareFetchApi", "acknowledgements"]
 
 
 FOUND_AT_ONCE = 20
@@ -92,6 +90,7 @@ def _makes_no_sense(request: ShareFetchRequest, asked: Sequence[_Asked]) -> bool
     return request.is_renew_ack and bool(wants)
 
 
+_AskedBatch: TypeAlias = "FetchBatch | AcknowledgeBatch | TxnAcknowledgementBatch"
 _Topics = Sequence["share_fetch_request.FetchTopic"] | Sequence["share_acknowledge_request.AcknowledgeTopic"]
 
 
@@ -105,20 +104,17 @@ def _asked_once(topics: _Topics, *, renews: bool) -> tuple[list[_Asked], bool]:
 def _asked(topics: _Topics, *, renews: bool) -> Iterator[_Asked]:
     for topic in topics:
         for partition in topic.partitions:
-            said = [
-                (each.first_offset, each.last_offset, each.acknowledge_types)
-                for each in partition.acknowledgement_batches
-            ]
-            yield _Asked(topic.topic_id, partition.partition_index, _said(said, renews=renews))
+            said = acknowledgements(partition.acknowledgement_batches, renews=renews)
+            yield _Asked(topic.topic_id, partition.partition_index, said)
 
 
-def _said(
-    batches_of_request: Sequence[tuple[int, int, Sequence[int]]], *, renews: bool
-) -> tuple[Acknowledged, ...] | Refused:
+def acknowledgements(asked: Sequence[_AskedBatch], *, renews: bool) -> tuple[Acknowledged, ...] | Refused:
+    """The acknowledgements of a request for one partition, if they make sense."""
     said: list[Acknowledged] = []
     before = -1
     highest = AckType.RENEW if renews else AckType.REJECT
-    for first, last, types in batches_of_request:
+    for each in asked:
+        first, last, types = each.first_offset, each.last_offset, each.acknowledge_types
         fits = len(types) == 1 or len(types) == last - first + 1
         if not before <= first <= last or not fits or not all(AckType.GAP <= kind <= highest for kind in types):
             return _NONSENSE
@@ -149,26 +145,15 @@ class _Acknowledging(Struct):
 class ShareFetchApi:
     """ShareFetch, ShareAcknowledge."""
 
-    def __init__(
-        self,
-        shares: Shares,
-        replicas: Replicas,
-        *,
-        authority: Authority | None,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
-        purgatory: Purgatory,
-    ) -> None:
+    def __init__(self, node: Host, shares: Shares, replicas: Replicas) -> None:
         self.shares = shares
         self.replicas = replicas
-        self.metadata = metadata
-        self.settings = settings
-        self.clock = clock
-        self.turns = turns
-        self.purgatory = purgatory
-        self._authority = authority
+        self.metadata = node.metadata
+        self.settings = node.settings
+        self.clock = node.clock
+        self.turns = node.turns
+        self.purgatory = node.purgatory
+        self._authority = node.authority
 
     @endpoint(
         SHARE_FETCH, needs=allowed(AclOperation.READ, AclResource.GROUP, of=lambda request: request.group_id), lowest=1
@@ -176,7 +161,7 @@ class ShareFetchApi:
     async def share_fetch(self, call: Call[ShareFetchRequest]) -> ShareFetchResponse:
         """ShareFetch: take the member's acknowledgements, and give it records; wait until there are some."""
         request = call.request
-        if not serves_share_groups(self.metadata.image):
+        if not self.metadata.image.feature(SHARE_VERSION):
             return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         shares, group_id, member_id = self.shares, request.group_id, request.member_id
         if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
@@ -218,7 +203,7 @@ class ShareFetchApi:
     async def share_acknowledge(self, call: Call[ShareAcknowledgeRequest]) -> ShareAcknowledgeResponse:
         """ShareAcknowledge: take the member's acknowledgements."""
         request = call.request
-        if not serves_share_groups(self.metadata.image):
+        if not self.metadata.image.feature(SHARE_VERSION):
             return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         shares, group_id, member_id = self.shares, request.group_id, request.member_id
         if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
@@ -275,9 +260,7 @@ class ShareFetchApi:
                 session.partitions.pop((topic.topic_id, index), None)
         return session
 
-    async def _acknowledge(
-        self, call: Call[object], group_id: str, member_id: str, asked: Sequence[_Asked]
-    ) -> _Acknowledging:
+    async def _acknowledge(self, call: Call, group_id: str, member_id: str, asked: Sequence[_Asked]) -> _Acknowledging:
         """Take a member's acknowledgements. No other member gets the records until the share coordinator has them."""
         taken = _Acknowledging()
         async for some in self.turns.share(call, [each for each in asked if each.acknowledged]):
@@ -296,21 +279,21 @@ class ShareFetchApi:
                     taken.changes.append((topic_partition, share, change))
         return taken
 
-    def _acknowledged_share(self, call: Call[object], group_id: str, asked: _Asked) -> SharePartition | Refused:
+    def _acknowledged_share(self, call: Call, group_id: str, asked: _Asked) -> SharePartition | Refused:
         if isinstance(asked.acknowledged, Refused) and self.metadata.image.topic_by_id(asked.topic_id) is not None:
             return asked.acknowledged
-        partition = self._partition(call, asked.topic_id, asked.index)
+        partition = self.partition(call, asked.topic_id, asked.index)
         if isinstance(partition, Refused):
             return partition
         return self.shares.known(ShareKey(group_id, asked.topic_id, asked.index), partition) or NOT_HOSTED
 
-    def _partition(self, call: Call[object], topic_id: bytes, index: int) -> Partition | Refused:
+    def partition(self, call: Call, topic_id: bytes, index: int) -> Partition | Refused:
         """The partition of a member's request, if this broker leads it and the member may read it."""
         topic = self.metadata.image.topic_by_id(topic_id)
         name = "" if topic is None else topic.name
         return self.refusal(call, name, index) or self.replicas.led(name, index)
 
-    def refusal(self, call: Call[object], topic: str, index: int) -> Refused | None:
+    def refusal(self, call: Call, topic: str, index: int) -> Refused | None:
         """The error of a partition that is refused before it is looked up; `topic` is empty for an unknown topic id."""
         if not topic:
             return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -319,12 +302,9 @@ class ShareFetchApi:
             return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return None if self.metadata.image.partition(topic, index) else Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def leader(self, call: Call[object], topic_id: bytes, index: int) -> CurrentLeader | None:
+    def leader(self, call: Call, topic_id: bytes, index: int) -> CurrentLeader | None:
         topic = self.metadata.image.topic_by_id(topic_id)
         return None if topic is None else current_leader(self.metadata.image, topic.name, index, call.peer.listener)
-
-
-# ---------------------------------------------------------------------- fetching
 
 
 class _Found(Struct):
@@ -357,7 +337,7 @@ class _Fetching:
         self.wanted: dict[TopicPartition, None] = {}
         """The partitions that it reads; the first place goes round among them."""
         self.found: set[TopicPartition] = set()
-        """Those of them that were found."""
+        """The wanted partitions that were found."""
         self.refused: dict[TopicPartition, PartitionData] = {}
         """The answers for partitions that it does not read, or no longer."""
         self.results: dict[TopicPartition, PartitionData] = {}
@@ -382,7 +362,10 @@ class _Fetching:
         try:
             if await self._read_when_begun(self.deadline) or self.api.clock.now >= self.deadline or not self.wanted:
                 return True
+            if self.call.is_followed:
+                return True
             if waits:
+                self.call.parking = news
                 await news.until(self.deadline)
             return False
         finally:
@@ -411,7 +394,9 @@ class _Fetching:
             return True
         if len(begun) == len(self.wanted):
             return False
-        for topic_partition in [each for each in self.wanted if each not in begun]:
+        for count, topic_partition in enumerate([each for each in self.wanted if each not in begun]):
+            if count and not count % FOUND_AT_ONCE:
+                await self.api.turns.breathe(self.call)
             found = await self._find(topic_partition)
             begun.add(topic_partition)
             if found is None or not self._has_records(found):

@@ -5,30 +5,28 @@ Locks end by the broker's own clock. The share coordinator stores the state of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from odradek.config.share import BY_DURATION, duration_ms
+from odradek.core.flow import Wait
 from odradek.core.machine import Refused
 from odradek.log.offsets import EARLIEST, LATEST
 from odradek.metadata.image import ResourceType
-from odradek.share.coordinator import Written
-from odradek.share.partition import Change, Limits, SharePartition
+from odradek.share.coordinator import Owner, Written
+from odradek.share.dead_letters import has_queue
+from odradek.share.partition import Change, DeadLetters, Limits, SharePartition
 from odradek.share.sessions import ShareSession, ShareSessions
 from odradek.share.state import NO_OFFSET, ShareKey
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.flow import Kernel, Purgatory, Wait
-    from odradek.core.timers import Timers
-    from odradek.core.turns import Turns
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
     from odradek.log.partition import Partition
+    from odradek.share.dead_letters import DeadLetterQueues
     from odradek.share.state_client import ShareStateClient
 
 __all__ = ["Shares", "acquirable"]
@@ -42,8 +40,19 @@ _TOLD = {
     ErrorCode.FENCED_STATE_EPOCH: ErrorCode.FENCED_STATE_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.TRANSACTION_ABORTABLE,
 }
-"""Errors for a member when the share coordinator refuses; any other one is UNKNOWN_SERVER_ERROR."""
+"""Errors for a member when the share coordinator refuses; any other one is UNKNOWN_SERVER_ERROR.
+
+The last ones are those of transactions, which only staged acknowledgements meet (KIP-1289).
+"""
+STAGED_WAIT_MS = 20
+STAGED_WAIT_MAX_MS = 1_000
+"""How long a leader waits before it asks for the state of staged records; it doubles up to the limit."""
 
 
 def acquirable(key: ShareKey) -> tuple[str, ShareKey]:
@@ -59,36 +68,22 @@ class _Held(Struct):
 class Shares:
     """The share partitions and the sessions of one broker."""
 
-    def __init__(
-        self,
-        states: ShareStateClient,
-        partitions: Mapping[tuple[str, int], Partition],
-        *,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        kernel: Kernel,
-        turns: Turns,
-        timers: Timers,
-        purgatory: Purgatory,
-    ) -> None:
-        """`partitions`: those that this broker leads, by topic and index."""
+    def __init__(self, node: Host, states: ShareStateClient, queues: DeadLetterQueues) -> None:
         self._states = states
-        self._partitions = partitions
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._kernel = kernel
-        self._turns = turns
-        self._timers = timers
-        self._purgatory = purgatory
+        self._queues = queues
+        self._partitions = node.partitions
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._clock = node.clock
+        self._kernel = node.kernel
+        self._turns = node.turns
+        self._timers = node.timers
+        self._purgatory = node.purgatory
         self.sessions = ShareSessions()
         self._held: dict[ShareKey, _Held] = {}
         self._read_here: dict[tuple[str, int], dict[ShareKey, None]] = {}
         """The keys of `_held`, by partition."""
         self._beginning: dict[ShareKey, list[Wait[None]]] = {}
-
-    # ------------------------------------------------------------------ settings
 
     def limits(self, group_id: str) -> Limits:
         """The limits of a group: its own configs, within the bounds of the broker, else those of the broker."""
@@ -118,14 +113,13 @@ class Shares:
                 config.group_share_max_partition_max_record_locks,
             ),
             renews=own.get("share.renew.acknowledge.enable") != "false",
+            dead_letters=has_queue(self._metadata.image, own),
         )
 
     def reads_committed(self, group_id: str) -> bool:
         """Whether a group reads committed records only."""
         own = self._metadata.image.config(ResourceType.GROUP, group_id)
         return own.get("share.isolation.level") == "read_committed"
-
-    # ------------------------------------------------------------------ share partitions
 
     def known(self, key: ShareKey, partition: Partition) -> SharePartition | None:
         """The share partition, if it was loaded since this broker leads."""
@@ -137,7 +131,7 @@ class Shares:
         while (share := self.known(key, partition)) is None:
             waiting = self._beginning.get(key)
             if waiting is not None:
-                wait = self._kernel.wait()
+                wait: Wait[None] = Wait(self._kernel)
                 waiting.append(wait)
                 await wait
                 continue
@@ -171,6 +165,9 @@ class Shares:
         share = SharePartition(key, state, partition.leader_epoch, start)
         self._held[key] = _Held(partition, share)
         self._read_here.setdefault(partition.key, {})[key] = None
+        self._bury_later(partition, share, share.unwritten(self.limits(key.group_id)))
+        if share.has_staged:
+            self._ask_later(share, STAGED_WAIT_MS)
         return None
 
     def _first_offset(self, group_id: str, partition: Partition) -> int:
@@ -200,28 +197,38 @@ class Shares:
         if not keys:
             del self._read_here[partition.key]
         self._timers.set(("share_lock", key), None, self._nothing)
+        self._timers.set(("share_staged", key), None, self._nothing)
         self._purgatory.wake(acquirable(key))
 
     def _nothing(self) -> None:
         """Does nothing: the timer is off."""
 
-    # ------------------------------------------------------------------ what becomes of records
+    async def tell(
+        self, share: SharePartition, change: Change, *, even_if_refused: bool = False, owner: Owner | None = None
+    ) -> Refused | None:
+        """Have the share coordinator store a change; only then other members may have the records.
 
-    async def tell(self, share: SharePartition, change: Change) -> Refused | None:
-        """Have the share coordinator store a change; only then other members may have the records."""
+        A change that it refuses is undone, unless it holds `even_if_refused`. With an `owner` it is a part of that
+        transaction, which decides what becomes of the records.
+        """
         written = Written(
-            share.state_epoch, share.leader_epoch, change.start_offset, change.complete_count, change.batches
+            share.state_epoch, share.leader_epoch, change.start_offset, change.complete_count, change.batches, owner
         )
         refused = await self._states.write(share.key, written)
-        share.settled(change, kept=refused is None)
+        share.settled(change, kept=refused is None or even_if_refused)
+        held = self._held.get(share.key)
+        # A newer share partition may have taken its place meanwhile.
+        own = held if held is not None and held.share is share else None
         if refused is not None and refused.error in FENCED:
-            # A newer share partition may have taken its place meanwhile.
-            held = self._held.get(share.key)
-            if held is not None and held.share is share:
+            if own is not None:
                 self._drop(share.key)
         else:
             self.watch(share)
             self._purgatory.wake(acquirable(share.key))
+        if own is not None and refused is None:
+            self._bury_later(own.partition, share, share.dead_letters(change))
+            if owner is not None:
+                self._ask_later(share, STAGED_WAIT_MS)
         return None if refused is None else Refused(_TOLD.get(refused.error, ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def watch(self, share: SharePartition) -> None:
@@ -242,7 +249,52 @@ class Shares:
     async def _give_back(self, share: SharePartition, change: Change) -> None:
         await self.tell(share, change)
 
-    # ------------------------------------------------------------------ members that go
+    def _ask_later(self, share: SharePartition, wait_ms: int) -> None:
+        """Ask later what has become of staged records: markers go to the share coordinator alone (KIP-1289)."""
+        act = partial(self._ask_now, share, wait_ms)
+        self._timers.set(("share_staged", share.key), self._clock.now + wait_ms, act)
+
+    def _ask_now(self, share: SharePartition, waited_ms: int) -> None:
+        self._kernel.spawn(self._ask(share, waited_ms))
+
+    async def _ask(self, share: SharePartition, waited_ms: int) -> None:
+        before = share.stagings
+        state = await self._states.read(share.key, share.leader_epoch)
+        held = self._held.get(share.key)
+        if held is None or held.share is not share:
+            return
+        if isinstance(state, Refused):
+            if state.error in FENCED:
+                self._drop(share.key)
+                return
+        elif state.state_epoch != share.state_epoch:
+            # The offsets of the group were altered, which has ended all that was in flight.
+            self._drop(share.key)
+            return
+        elif before == share.stagings:
+            # A state that was read before the last staging may be older than that, and says nothing.
+            self._bury_later(held.partition, share, share.take_over(state))
+            self._purgatory.wake(acquirable(share.key))
+        if share.has_staged:
+            self._ask_later(share, min(2 * waited_ms, STAGED_WAIT_MAX_MS))
+
+    def _bury_later(self, partition: Partition, share: SharePartition, dead: Sequence[DeadLetters]) -> None:
+        if dead:
+            self._kernel.spawn(self._bury_all(partition, share, dead))
+
+    async def _bury_all(self, partition: Partition, share: SharePartition, dead: Sequence[DeadLetters]) -> None:
+        """Begin with all of them, a few in each turn."""
+        for letters in dead:
+            self._kernel.spawn(self._bury(partition, share, letters))
+            await self._turns.breathe_behind()
+
+    async def _bury(self, partition: Partition, share: SharePartition, letters: DeadLetters) -> None:
+        """Write records to the dead letter queue, and archive them whether they got there or not (KIP-1191)."""
+        await self._queues.write(share.key, partition, letters)
+        held = self._held.get(share.key)
+        change = share.archive(letters) if held is not None and held.share is share else None
+        if change is not None:
+            await self.tell(share, change, even_if_refused=True)
 
     async def release(self, session: ShareSession) -> None:
         """Release the records that a member has in the partitions of its ended session; other records stay locked."""

@@ -14,13 +14,26 @@ from operator import attrgetter
 from msgspec import Struct
 
 from odradek.core.machine import Refused
-from odradek.share.state import NO_OFFSET, Delivery, ShareKey, ShareState, StateBatch
+from odradek.share.state import NO_OFFSET, Delivery, ShareKey, ShareState, Staged, StateBatch
 from odradek.share.stretches import NOBODY, Lot, Stretch, Stretches
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["LOST", "Acknowledged", "Acquired", "AckType", "Change", "Limits", "ReadBatch", "SharePartition"]
+__all__ = [
+    "LOST",
+    "AckType",
+    "Acknowledged",
+    "Acquired",
+    "Change",
+    "DeadLetters",
+    "Limits",
+    "Pair",
+    "ReadBatch",
+    "SharePartition",
+]
 
 _last = attrgetter("last")
+Pair = tuple[int, int]
+"""Id and epoch of a producer."""
 
 NOTHING_ACQUIRED = Refused(
     ErrorCode.INVALID_RECORD_STATE, "Batch record not found. The request batch offsets are not found in the cache."
@@ -40,6 +53,11 @@ BATCH_NOT_ACQUIRED = Refused(
     "The batch cannot be acknowledged. The batch is not in the acquired state.",
 )
 NOT_ACQUIRED = Refused(ErrorCode.INVALID_RECORD_STATE, "The offset cannot be acknowledged. The offset is not acquired.")
+REJECTED = "Offset rejected by client."
+DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
+FINISHED = Refused(
+    ErrorCode.INVALID_RECORD_STATE, "The offset cannot be acknowledged in a transaction. It is not in flight any more."
+)
 NOT_RENEWABLE = Refused(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group.")
 
 
@@ -80,6 +98,8 @@ class Limits(Struct, frozen=True):
     """Limit of acquired records; whole batches may exceed it a little."""
     renews: bool = True
     """Whether members may prolong their locks (KIP-1222)."""
+    dead_letters: bool = False
+    """Whether the group has a dead letter queue (KIP-1191)."""
 
 
 class Acquired(Struct):
@@ -88,6 +108,15 @@ class Acquired(Struct):
     first: int
     last: int
     count: int
+
+
+class DeadLetters(Struct, frozen=True):
+    """Consecutive records for the dead letter queue; they become ARCHIVED when they are there, or cannot get there."""
+
+    first: int
+    last: int
+    count: int
+    cause: str
 
 
 class Change(Struct, frozen=True):
@@ -110,6 +139,8 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.looked_at = NO_OFFSET
         """The offset of the last read."""
+        self.stagings = 0
+        """Number of changes that have staged records in a transaction (KIP-1289)."""
         begin = start_offset if state.start_offset == NO_OFFSET else state.start_offset
         self.stretches = Stretches(begin)
         for batch in state.batches:
@@ -136,8 +167,6 @@ class SharePartition:
         """Whether another record can be acquired: the limit is not reached, or one was released."""
         stretches = self.stretches
         return stretches.end - stretches.start < limits.locks or stretches.first_free() < stretches.end
-
-    # ------------------------------------------------------------------ acquiring
 
     def acquire(
         self,
@@ -216,16 +245,20 @@ class SharePartition:
             wanted.append(batch)
         return wanted
 
-    # ------------------------------------------------------------------ acknowledging
-
     def acknowledge(
-        self, member: str, acknowledged: Iterable[Acknowledged], limits: Limits, now: int
+        self, member: str, acknowledged: Iterable[Acknowledged], limits: Limits, now: int, producer: Pair | None = None
     ) -> Change | Refused | None:
-        """Take a member's acknowledgements. None if there is nothing to store; a refusal changes nothing."""
+        """Take a member's acknowledgements. None if there is nothing to store; a refusal changes nothing.
+
+        With a producer the records are staged in its transaction, which ends their locks (KIP-1289).
+        """
         changed: dict[int, tuple[Stretch, Delivery]] = {}
         renewed: list[Stretch] = []
         before = -1
         for said in acknowledged:
+            if producer is not None and said.first < self.stretches.start:
+                # Without a transaction this succeeds; in one it would count for what another member has finished.
+                return FINISHED
             if said.first <= before and said.last >= self.stretches.start:
                 # They were acknowledged just now.
                 return NOT_ACQUIRED
@@ -235,7 +268,7 @@ class SharePartition:
                 return refused
         for stretch in renewed:
             stretch.deadline = now + limits.lock_ms
-        return self._change(list(changed.values())) if changed else None
+        return self._change(list(changed.values()), producer) if changed else None
 
     def _acknowledge(
         self,
@@ -297,7 +330,70 @@ class SharePartition:
             lot.split = True
         return None
 
-    # ------------------------------------------------------------------ giving back
+    @property
+    def has_staged(self) -> bool:
+        """Whether there are records that wait for the end of a transaction."""
+        return any(each.state is Delivery.TX_PENDING for each in self.stretches)
+
+    def take_over(self, state: ShareState) -> list[DeadLetters]:
+        """Give staged records the state that the share coordinator has of them now, at the end of a transaction.
+
+        Returns the records for the dead letter queue.
+        """
+        ended = [batch for batch in state.batches if batch.state != Delivery.TX_PENDING]
+        waiting = [
+            (each.first, each.last) for each in self.stretches if each.state is Delivery.TX_PENDING and not each.pending
+        ]
+        dead: list[DeadLetters] = []
+        for first, last in waiting:
+            for batch in ended:
+                begin, end = max(first, batch.first), min(last, batch.last)
+                if begin > end:
+                    continue
+                for stretch in self.stretches.cut(begin, end):
+                    stretch.lot.split = stretch.lot.split or (begin, end) != (stretch.lot.first, stretch.lot.last)
+                    self.stretches.become(stretch, Delivery(batch.state))
+                    stretch.cause = REJECTED
+                dead += self._dead_letters(begin, end)
+        self.stretches.move_on()
+        return dead
+
+    def dead_letters(self, change: Change) -> list[DeadLetters]:
+        """The records of a kept change that go to the dead letter queue.
+
+        As in Kafka, records that were acquired together and acknowledged alike go together, others one by one.
+        """
+        return [
+            each
+            for first, last, state in change.stretches
+            if state is Delivery.ARCHIVING
+            for each in self._dead_letters(first, last)
+        ]
+
+    def unwritten(self, limits: Limits) -> list[DeadLetters]:
+        """The records that an earlier leader has left between both writes; the queue may have got them already."""
+        found = [each for each in self.stretches if each.state is Delivery.ARCHIVING]
+        for stretch in found:
+            stretch.cause = DELIVERED_TOO_OFTEN if stretch.count >= limits.deliveries else REJECTED
+        return [each for stretch in found for each in self._dead_letters(stretch.first, stretch.last)]
+
+    def _dead_letters(self, first: int, last: int) -> Iterable[DeadLetters]:
+        for stretch in self.stretches.within(first, last):
+            if stretch.state is not Delivery.ARCHIVING:
+                continue
+            if not stretch.lot.split:
+                yield DeadLetters(stretch.first, stretch.last, stretch.count, stretch.cause)
+                continue
+            for offset in range(stretch.first, stretch.last + 1):
+                yield DeadLetters(offset, offset, stretch.count, stretch.cause)
+
+    def archive(self, letters: DeadLetters) -> Change | None:
+        """Archive records that the dead letter queue has, or will never have; None if they are gone meanwhile."""
+        first, last = max(letters.first, self.stretches.start), letters.last
+        if first > last:
+            return None
+        archiving = [each for each in self.stretches.cut(first, last) if each.state is Delivery.ARCHIVING]
+        return self._change([(each, Delivery.ARCHIVED) for each in archiving]) if archiving else None
 
     def release(self, member: str, limits: Limits) -> Change | None:
         """Release the records of a member that is gone."""
@@ -324,16 +420,17 @@ class SharePartition:
         held = (each.deadline for each in self.stretches if each.state is Delivery.ACQUIRED and not each.pending)
         return min(held, default=None)
 
-    # ------------------------------------------------------------------ what becomes of records
-
-    def _change(self, changed: list[tuple[Stretch, Delivery]]) -> Change:
+    def _change(self, changed: list[tuple[Stretch, Delivery]], producer: Pair | None = None) -> Change:
         changed.sort(key=lambda each: each[0].first)
         complete = self.stretches.complete
         batches: list[StateBatch] = []
         ended: list[tuple[int, int, Delivery]] = []
         lot: Lot | None = None
+        staged: Staged | None = None
         for stretch, state in changed:
             stretch.pending = True
+            if producer is not None:
+                staged, state = Staged(*producer, state), Delivery.TX_PENDING
             ended.append((stretch.first, stretch.last, state))
             if state in (Delivery.ACKNOWLEDGED, Delivery.ARCHIVED) and stretch.first >= self.stretches.start:
                 complete += stretch.size
@@ -342,11 +439,11 @@ class SharePartition:
                 before is not None
                 and lot is stretch.lot
                 and before.last + 1 == stretch.first
-                and (before.state, before.count) == (state, stretch.count)
+                and (before.state, before.count, before.staged) == (state, stretch.count, staged)
             ):
-                batches[-1] = StateBatch(before.first, stretch.last, state, stretch.count)
+                batches[-1] = StateBatch(before.first, stretch.last, state, stretch.count, staged)
             else:
-                batches.append(StateBatch(stretch.first, stretch.last, state, stretch.count))
+                batches.append(StateBatch(stretch.first, stretch.last, state, stretch.count, staged))
             lot = stretch.lot
         return Change(self.stretches.start, complete, tuple(batches), tuple(ended))
 
@@ -360,6 +457,7 @@ class SharePartition:
                 if kept:
                     self.stretches.become(stretch, state)
         if kept:
+            self.stagings += any(state is Delivery.TX_PENDING for _, _, state in change.stretches)
             self.stretches.move_on()
 
 
@@ -368,7 +466,10 @@ def _outcome(kind: AckType, stretch: Stretch, limits: Limits) -> Delivery:
         return Delivery.ACKNOWLEDGED
     if kind is AckType.RELEASE and stretch.count < limits.deliveries:
         return Delivery.AVAILABLE
-    return Delivery.ARCHIVED
+    if kind is AckType.GAP or not limits.dead_letters:
+        return Delivery.ARCHIVED
+    stretch.cause = REJECTED if kind is AckType.REJECT else DELIVERED_TOO_OFTEN
+    return Delivery.ARCHIVING
 
 
 def _runs(said: Acknowledged, first: int, last: int) -> list[tuple[int, int, AckType]]:

@@ -6,10 +6,15 @@ A member has one session at each broker. Its epoch counts the requests: 0 begins
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.wire.messages.share_fetch_request import ShareFetchRequest
 
 __all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "ShareSession", "ShareSessions", "SharedPartition"]
 
@@ -57,8 +62,23 @@ class ShareSessions:
         return len(self._sessions)
 
     def get(self, group_id: str, member_id: str) -> ShareSession | None:
-        """The session of a member."""
         return self._sessions.get((group_id, member_id))
+
+    def in_full(self, request: ShareFetchRequest) -> ShareFetchRequest:
+        """The request as if it named all partitions of its session; the request itself if the session adds none."""
+        from odradek.wire.messages.share_fetch_request import FetchPartition, FetchTopic  # only rules ask
+
+        session = self.get(request.group_id or "", request.member_id or "")
+        if session is None or request.share_session_epoch <= INITIAL_EPOCH:
+            return request
+        said = {(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions}
+        said |= {(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions}
+        held = [
+            FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition_index=index)])
+            for topic_id, index in session.partitions
+            if (topic_id, index) not in said
+        ]
+        return replace(request, topics=[*request.topics, *held]) if held else request
 
     def open(self, group_id: str, member_id: str, connection: object, *, at_most: int) -> ShareSession | ErrorCode:
         """Begin a session, in place of the member's old one."""

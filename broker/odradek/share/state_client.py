@@ -9,7 +9,14 @@ from msgspec import Struct
 
 from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.core.machine import Refused
-from odradek.share.state import NO_COUNT, ShareKey, ShareState, StateBatch, coordinator_key
+from odradek.share.state import (
+    NO_COUNT,
+    ShareKey,
+    ShareState,
+    batches_of,
+    coordinator_key,
+    tell_staged,
+)
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import delete_share_group_state_request as delete_request
 from odradek.wire.messages import initialize_share_group_state_request as initialize_request
@@ -24,12 +31,8 @@ from odradek.wire.messages.write_share_group_state_response import WriteShareGro
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.flow import Kernel
-    from odradek.host.metadata import Metadata
+    from odradek.host.exchange import Serving
     from odradek.host.peers import Peers
-    from odradek.host.router import Router
-    from odradek.host.settings import Settings
     from odradek.share.coordinator import Written
 
 __all__ = ["ShareStateClient", "Summary"]
@@ -64,23 +67,16 @@ class ShareStateClient:
     """Reads and writes the state of share partitions at their coordinators, whichever brokers these are."""
 
     def __init__(
-        self,
-        peers: Peers,
-        router: Router,
-        *,
-        create_internal_topic: Callable[[str], Coroutine[object, None, None]],
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        kernel: Kernel,
+        self, node: Serving, peers: Peers, create_internal_topic: Callable[[str], Coroutine[object, None, None]]
     ) -> None:
         self._peers = peers
-        self._router = router
+        self._router = node.router
+        self._codecs = node.codecs
         self._create_internal_topic = create_internal_topic
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._kernel = kernel
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._clock = node.clock
+        self._kernel = node.kernel
 
     async def read(self, key: ShareKey, leader_epoch: int) -> ShareState | Refused:
         """The state of a partition, for its new leader; from now on no earlier leader can change it."""
@@ -90,10 +86,7 @@ class ShareStateClient:
 
         def told(response: ReadShareGroupStateResponse) -> tuple[ErrorCode, str | None, ShareState]:
             answer = response.results[0].partitions[0]
-            batches = tuple(
-                StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
-                for each in answer.state_batches
-            )
+            batches = batches_of(answer.state_batches)
             state = ShareState(0, answer.state_epoch, leader_epoch, answer.start_offset, NO_COUNT, batches, 0, 0)
             return ErrorCode(answer.error_code), answer.error_message, state
 
@@ -116,6 +109,9 @@ class ShareStateClient:
         )
         topic = write_request.WriteStateData(topic_id=key.topic_id, partitions=[asked])
         request = write_request.WriteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
+        if written.owner is not None:
+            request = self._codecs.own(request, transactional_id=written.owner.transactional_id)
+            tell_staged(request.topics[0].partitions[0].state_batches, written.batches)
 
         def told(response: WriteShareGroupStateResponse) -> tuple[ErrorCode, str | None, None]:
             answer = response.results[0].partitions[0]
@@ -197,11 +193,15 @@ class ShareStateClient:
     async def _coordinator(self, key: ShareKey) -> int | None:
         """The broker that has the state of this partition; its topic is created by the first request."""
         kind = CoordinatorKind.SHARE
-        topic = self._metadata.image.topic(kind.topic)
-        if topic is None:
+        if self._metadata.image.topic(kind.topic) is None:
             await self._create_internal_topic(kind.topic)
-            topic = self._metadata.image.topic(kind.topic)
-        if topic is None:
+        topic_partition = self.partition_of(key)
+        if topic_partition is None:
             return None
-        partition = topic.partitions[partition_for(coordinator_key(key), len(topic.partitions))]
-        return partition.leader if self._metadata.image.is_alive(partition.leader) else None
+        registered = self._metadata.image.partition(*topic_partition)
+        return None if registered is None or not self._metadata.image.is_alive(registered.leader) else registered.leader
+
+    def partition_of(self, key: ShareKey) -> tuple[str, int] | None:
+        """The partition of `__share_group_state` with the state of a share partition; None before there is any."""
+        topic = self._metadata.image.topic(CoordinatorKind.SHARE.topic)
+        return None if topic is None else (topic.name, partition_for(coordinator_key(key), len(topic.partitions)))

@@ -40,6 +40,8 @@ class Stretch(Struct):
     deadline: int = 0
     pending: bool = False
     """Whether a change of them is on its way to the share coordinator: they must not change meanwhile."""
+    cause: str = ""
+    """The reason for which the records go to the dead letter queue."""
     is_gap: bool = False
     """Whether these are offsets without records: they are neither delivered nor counted."""
 

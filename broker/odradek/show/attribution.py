@@ -66,9 +66,6 @@ def attributed(events: Sequence[Event]) -> Attribution:
     return attribution
 
 
-# ---------------------------------------------------------------------- what events say themselves
-
-
 def _owners(events: Sequence[Event], attribution: Attribution) -> dict[int, str]:
     """Add the ids of each event to the lists of the attribution; returns the transactional id of each producer id."""
     owners: dict[int, str] = {}
@@ -133,9 +130,6 @@ def _gather(body: Fields, tids: set[str], pids: set[int]) -> None:
         for each in inner if isinstance(inner, list) else (inner,):
             if isinstance(each, dict):
                 _gather(each, tids, pids)
-
-
-# ---------------------------------------------------------------------- what follows from others
 
 
 class _Waiting:

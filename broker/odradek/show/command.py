@@ -31,7 +31,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     difference: Difference | None = None
     """The first difference, if there are two histories."""
     why: Fields | None = None
-    """What was stuck when the file was written (a WhyView), if the file has it."""
+    """The stuck partitions and transactions when the file was written (a WhyView), if the file has them."""
     transaction: str | None = None
     """The transactional id of the option."""
 
@@ -185,5 +185,4 @@ def _open(path: Path) -> None:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `show`."""
     commands.add("show", show)

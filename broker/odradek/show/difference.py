@@ -109,9 +109,6 @@ def difference(left: History, right: History) -> Difference:
     )
 
 
-# ---------------------------------------------------------------------- what is compared
-
-
 class _Names:
     """Numbers the random ids of a run in the order of their appearance."""
 
@@ -205,9 +202,6 @@ def _token(step: Step, names: _Names, of_strand: _Names) -> Token:
     if isinstance(body, dict):
         token |= {name: str(body[name]) for name in COMPARED_IN_BODIES & body.keys()}
     return token
-
-
-# ---------------------------------------------------------------------- for people
 
 
 def _no_difference(left: History, right: History) -> str:

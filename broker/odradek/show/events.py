@@ -43,7 +43,7 @@ TYPES = {
 
 
 def event_of(line: bytes) -> Event | None:
-    """The event of a line of an event file; None if it is none."""
+    """The event in a line of an event file; None if the line is not one."""
     try:
         fields = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

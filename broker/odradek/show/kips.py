@@ -53,6 +53,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "leadership_taken": "KIP-101",
         "leadership_given_up": "KIP-101",
         "log_truncated": "KIP-101",
+        "dead_letters_lost": "KIP-1191",
         "feature_changed": "KIP-584",
         "telemetry_pushed": "KIP-714",
         "broker_fenced": "KIP-631",

@@ -107,8 +107,6 @@ class _Trace:
         yield from self.tracks.described
         yield from events
 
-    # ------------------------------------------------------------------ tracks
-
     def group(self, name: str, rank: int = 0) -> int:
         return self.tracks.of(("group", name), name, varint(11, EXPLICIT), varint(12, rank))
 
@@ -122,8 +120,6 @@ class _Trace:
         """A track without an open slice; tracks of one name are drawn together."""
         slot = self.slots.take(place)
         return place, slot, self.tracks.of((*place, slot), name, parent=self.lane(lane))
-
-    # ------------------------------------------------------------------ events
 
     def event(self, kind: int, track: int, *parts: bytes) -> bytes:
         return varint(8, self.now_ns) + varint(10, SEQUENCE) + message(11, varint(9, kind), varint(11, track), *parts)
@@ -193,9 +189,6 @@ class _Trace:
                     counter = message(8, text(6, "offset"))
                     track = self.tracks.of((field, lane), name, counter, parent=self.lane(lane))
                     yield self.event(COUNTER, track, varint(30, value))
-
-
-# ---------------------------------------------------------------------- what an event says
 
 
 def _told(step: Step, *, name: str | None = None) -> Iterator[bytes]:

@@ -42,7 +42,7 @@ class Window(Struct, frozen=True, kw_only=True):
     note: str
     """Sentences for the reader, or empty."""
     why: Fields | None = None
-    """What was stuck when the file was written, if it says so."""
+    """The stuck partitions and transactions when the file was written, if it has them."""
 
 
 class _Lines(Struct):
@@ -109,9 +109,6 @@ def _left_out(file: BinaryIO, last: int, events: Sequence[Event], *, has_gaps: b
     return max(0, last - first + 1 - here)
 
 
-# ---------------------------------------------------------------------- lines
-
-
 def _newest(file: BinaryIO, size: int, most: int) -> _Lines:
     """The last lines, and one more that may be the `why` line."""
     wanted = most + 1
@@ -156,9 +153,6 @@ def _number_behind(file: BinaryIO, offset: int) -> int | None:
     file.seek(offset)
     lines = file.read(BLOCK_BYTES).split(b"\n")[1:]
     return next((event.seq for event in map(event_of, lines) if event is not None), None)
-
-
-# ---------------------------------------------------------------------- events
 
 
 class _Decoded(Struct):

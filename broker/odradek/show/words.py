@@ -92,6 +92,10 @@ TEXTS: Mapping[str, Callable[[Fields], str]] = MappingProxyType(
         "leadership_taken": lambda f: f"takes the lead of {_place(f)}, leader epoch {f.get('leader_epoch')}",
         "leadership_given_up": lambda f: f"gives up the lead of {_place(f)}, leader epoch {f.get('leader_epoch')}",
         "log_truncated": _truncated,
+        "dead_letters_lost": lambda f: (
+            f"records {f.get('first_offset')} to {f.get('last_offset')} of {_place(f)} are lost to the dead letters"
+            f" of {f.get('group_id')}: {f.get('reason')}"
+        ),
         "feature_changed": lambda f: f"{f.get('feature')} goes from {f.get('level_from')} to {f.get('level_to')}",
         "group_state_change": _group,
         "telemetry_pushed": _pushed,

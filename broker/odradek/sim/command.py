@@ -24,8 +24,8 @@ from odradek.cli.parent import end_with_parent
 from odradek.cli.usage import UsageError
 from odradek.control.plan import PlanError, load_plan
 from odradek.core.wording import counted
-from odradek.dialects.load import load, names
 from odradek.faults.model import Rule, RuleError
+from odradek.releases.dialects.load import load, names
 from odradek.sim.checks.event_log import check
 from odradek.sim.findings.event_files import calm_run, write_events
 from odradek.sim.findings.shrink import shrink
@@ -89,7 +89,6 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `odradek sim`."""
     commands.add("sim", sim)
     commands.add("sim check", check)
 

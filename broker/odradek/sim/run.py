@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
@@ -13,19 +13,20 @@ from msgspec import Struct
 from msgspec.msgpack import encode
 
 from odradek.core.machine import Fact
-from odradek.dialects.load import load, producer_class
-from odradek.dialects.producer import Producer as Core
 from odradek.log.partition import Partition
+from odradek.releases.dialects.load import load, producer_class
+from odradek.releases.dialects.producer import Producer as Core
 from odradek.sim.checks.at_rest import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
 from odradek.sim.checks.descriptions import silent_problems, watchers_problems
 from odradek.sim.checks.groups import offset_problems, rebalance_problems
 from odradek.sim.checks.lookups import epoch_problems, lookup_problems, metadata_images
 from odradek.sim.checks.offsets import shared_offset_problems, told_at_rest, used_groups
 from odradek.sim.checks.ownership import owners_problems
-from odradek.sim.checks.share_groups import share_problems
+from odradek.sim.checks.share_groups import dead_letter_problems, dead_letters, share_problems
+from odradek.sim.checks.share_work import share_work_problems
 from odradek.sim.checks.writes import LAG_MAX_MS, write_problems
 from odradek.sim.clients.aborting_admins import Aborter
-from odradek.sim.clients.consumers import Consumer
+from odradek.sim.clients.consumers import Consumer, read_committed
 from odradek.sim.clients.describing_admins import Group, Watcher
 from odradek.sim.clients.dialect_producers import Speaker, Store
 from odradek.sim.clients.directories import Lookups
@@ -35,6 +36,7 @@ from odradek.sim.clients.lookup_clients import Looker
 from odradek.sim.clients.offset_committers import Committer
 from odradek.sim.clients.producers import Producer, Transaction
 from odradek.sim.clients.share_consumers import SHARE_CONFIG, Sharer, share_group_settings
+from odradek.sim.clients.share_workers import COPIES, SHARE_WORK_CONFIG, ShareWorker, share_work_settings
 from odradek.sim.clients.workers import SESSION_MS, WORK_GROUP, Worker
 from odradek.sim.model.model import Model, ReadBatch
 from odradek.sim.model.promises import PROMISES, Problem, Violation
@@ -42,6 +44,7 @@ from odradek.sim.schedules.nemesis import Nemesis
 from odradek.sim.schedules.schedule import REMADE, Player, Schedule
 from odradek.sim.world.actors import Asked, Stage
 from odradek.sim.world.dice import Dice
+from odradek.sim.world.disk import SimDisk
 from odradek.sim.world.world import Livelock, World
 from odradek.wire.registry import ApiKey
 
@@ -97,8 +100,12 @@ class Run:
             "group.initial.rebalance.delay.ms": 0,
             "transaction.two.phase.commit.enable": schedule.dialect is not None,
         }
-        if schedule.sharers:
+        if schedule.share_workers:
+            config |= SHARE_WORK_CONFIG
+        if schedule.sharers or schedule.share_workers:
             config |= SHARE_CONFIG | {"share.coordinator.state.topic.replication.factor": schedule.replicas}
+        if schedule.rejects:
+            config["default.replication.factor"] = schedule.replicas
         if schedule.heartbeats:
             config["group.consumer.assignment.interval.ms"] = 0
         if schedule.session_ms:
@@ -133,15 +140,24 @@ class Run:
             config["transaction.remove.expired.transaction.cleanup.interval.ms"] = schedule.id_expiration_ms // 2
         self.world = World(
             brokers=schedule.brokers,
-            topics=[f"t:3:{schedule.replicas}", *([f"{REMADE}:1:{schedule.replicas}"] if schedule.remakes else [])],
+            topics=[
+                f"t:3:{schedule.replicas}",
+                *([f"{REMADE}:1:{schedule.replicas}"] if schedule.remakes else []),
+                *([f"{COPIES}:3:{schedule.replicas}"] if schedule.share_workers else []),
+            ],
             seed=schedule.seed,
             delay_ms=(0, schedule.slowest_ms),
             config=config,
             dialect=dialect,
             remembers=False,
+            disk=None if schedule.disk == "none" else SimDisk(),
+            sync=schedule.disk == "synced",
         )
         if schedule.sharers:
-            self.world.client(self.world.spec.controller_id).ask(share_group_settings(), 1)
+            settings = share_group_settings(has_queue=schedule.rejects > 0)
+            self.world.client(self.world.spec.controller_id).ask(settings, 1)
+        if schedule.share_workers:
+            self.world.client(self.world.spec.controller_id).ask(share_work_settings(), 1)
         # Before anything goes wrong every broker needs its block of producer ids and the metadata.
         self.world.advance(1_000)
         self.start = self.world.now
@@ -186,8 +202,25 @@ class Run:
             for index in schedule.consumers
         ]
         self.sharers = [
-            Sharer(self.world, f"s{number}", seed=f"{schedule.seed} sharer {number}", dawdles=schedule.dawdles)
+            Sharer(
+                self.world,
+                f"s{number}",
+                seed=f"{schedule.seed} sharer {number}",
+                dawdles=schedule.dawdles,
+                rejects=schedule.rejects,
+            )
             for number in range(schedule.sharers)
+        ]
+        self.share_workers = [
+            ShareWorker(
+                self.world,
+                f"sw{number}",
+                seed=f"{schedule.seed} share worker {number}",
+                level=min(schedule.levels),
+                timeout_ms=schedule.transaction_timeout_ms,
+                goes_on=lambda: not self.calm,
+            )
+            for number in range(schedule.share_workers)
         ]
         self.group = Group(WORK_GROUP, schedule.heartbeats, schedule.session_ms or SESSION_MS)
         """The group of the workers; the admins ask about it."""
@@ -302,6 +335,8 @@ class Run:
             stage.add(f"member-{worker.name}", worker.consume())
         for sharer in self.sharers:
             stage.add(f"sharer-{sharer.name}", sharer.script())
+        for share_worker in self.share_workers:
+            stage.add(f"share-worker-{share_worker.name}", share_worker.script())
         for number, watcher in enumerate(self.watchers):
             stage.add(f"watcher-{number}", watcher.script())
         for number, aborter in enumerate(self.aborters):
@@ -327,6 +362,8 @@ class Run:
             consumer.stopping = True
         for sharer in self.sharers:
             sharer.stopping = True
+        for share_worker in self.share_workers:
+            share_worker.stopping = True
         at_rest = stage.play(stage.actors, within_ms=PEACE_MS)
         world.advance(5_000)
         checks = Checks(
@@ -344,6 +381,8 @@ class Run:
         found = chain(
             checks.problems(),
             share_problems(self.sharers, checks.committed, self.facts, calm_at),
+            dead_letter_problems(self.sharers, dead_letters(world.store), self.facts) if self.schedule.rejects else (),
+            self._share_work_problems(checks.committed),
             self._owners_problems(),
             () if _holds_joins_up(self.schedule) else rebalance_problems(self.asked, until=calm_at),
             watchers_problems(self.watchers, self.facts),
@@ -371,6 +410,11 @@ class Run:
             yield from lookup_problems(self.asked, images, calm_at=calm_at, news=news)
             yield from epoch_problems(self.asked)
 
+    def _share_work_problems(self, values: Mapping[TopicPartition, Sequence[bytes | None]]) -> Iterator[Problem]:
+        if self.share_workers:
+            copies = [value for _, index in PARTITIONS for value in read_committed(self.world, (COPIES, index))[0]]
+            yield from share_work_problems(self.share_workers, values, copies)
+
     def _shared_offset_problems(self) -> Iterator[Problem]:
         groups = self.schedule.groups
         at_rest = told_at_rest(self.world, used_groups(self.asked, groups), self.stage.moment)
@@ -395,8 +439,6 @@ class Run:
                 forgets_bumps=0 in schedule.levels,
                 is_prompt=not _stands_still(schedule),
             )
-
-    # ------------------------------------------------------------------ what must hold at every moment
 
     def _judge(self, key: TopicPartition, batches: list[ReadBatch], end: int, high_watermark: int | None) -> None:
         """Called when a consumer has read, or has asked where to begin: every transaction before `end` is decided."""

@@ -1,1 +1,1 @@
-"""The metrics that clients push (KIP-714): who is asked for which, how often, and where they go."""
+"""The metrics that clients push (KIP-714): subscriptions, intervals, and the sink."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.host.endpoint import EVERYBODY, endpoint
-from odradek.telemetry.telemetry import COMPRESSIONS
+from odradek.telemetry.receiver import COMPRESSIONS
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.apis import GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY
 from odradek.wire.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
@@ -14,9 +14,8 @@ from odradek.wire.messages.push_telemetry_response import PushTelemetryResponse
 
 if TYPE_CHECKING:
     from odradek.host.call import Call
-    from odradek.host.exchange import Accepted
-    from odradek.host.settings import Settings
-    from odradek.telemetry.telemetry import Telemetry
+    from odradek.host.exchange import Serving
+    from odradek.telemetry.receiver import Telemetry
     from odradek.wire.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
     from odradek.wire.messages.push_telemetry_request import PushTelemetryRequest
 
@@ -26,11 +25,11 @@ __all__ = ["TelemetryApi"]
 class TelemetryApi:
     """GetTelemetrySubscriptions, PushTelemetry."""
 
-    def __init__(self, telemetry: Telemetry, connections: Mapping[int, Accepted], settings: Settings) -> None:
+    def __init__(self, node: Serving, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
-        self._connections = connections
+        self._connections = node.connections
         """By number; a connection knows the name and version of its client's software."""
-        self._settings = settings
+        self._settings = node.settings
 
     @endpoint(
         GET_TELEMETRY_SUBSCRIPTIONS, left_out="patterns of metrics with lookaround", needs=EVERYBODY, is_told=False

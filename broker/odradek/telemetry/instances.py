@@ -1,8 +1,8 @@
 """The clients that ask a broker for subscriptions: the subscription of each, and when it may push again (KIP-714).
 
-A broker keeps 16384 clients, those that it has heard last, each until its connection ends or it was silent for three of
-its intervals, but at least a minute. The rules of what is too early are Kafka's (`ClientMetricsInstance`), with those
-that surprise: who asks again after an error gets an answer, which gives no leave to push at once.
+A broker keeps the 16384 clients with the latest requests, each until its connection ends or it was silent for three of
+its intervals, but at least a minute. The rules against early requests are Kafka's (`ClientMetricsInstance`), with one
+surprise: a client that asks again after an error gets an answer, which does not allow a push at once.
 """
 
 from __future__ import annotations
@@ -111,14 +111,14 @@ class Instances:
         return instance_id in self._kept
 
     def get(self, instance_id: bytes) -> Instance | None:
-        """A client by id, who is heard now."""
+        """A client by id; it counts as the latest now."""
         instance = self._kept.get(instance_id)
         if instance is not None:
             self._kept.move_to_end(instance_id)
         return instance
 
     def put(self, instance: Instance) -> list[bytes]:
-        """Keep a client, in place of what was known of it; the ids of those that had to go for it."""
+        """Keep a client, and replace an earlier one with its id; returns the ids that were dropped for lack of room."""
         instance_id = instance.client.instance_id
         self._kept[instance_id] = instance
         self._kept.move_to_end(instance_id)
@@ -137,7 +137,7 @@ class Instances:
             del self._by_conn[instance.conn]
 
     def disconnected(self, conn: int) -> bytes | None:
-        """A connection has ended, and what was known of its client is forgotten: the client's id."""
+        """A connection has ended: forget its client and return the client's id."""
         instance_id = self._by_conn.pop(conn, None)
         if instance_id is not None:
             self._kept.pop(instance_id, None)

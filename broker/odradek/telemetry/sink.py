@@ -1,7 +1,7 @@
-"""The sink for what clients push: OpenTelemetry's MetricsData, unpacked into names and values (KIP-714, OTLP 1.x).
+"""The sink for pushed metrics: OpenTelemetry's MetricsData, decoded into names and values (KIP-714, OTLP 1.x).
 
-Kafka has a plug-in for this, without which it takes nothing. This is ours; `odradek.telemetry` turns it on.
-The library that knows the format is loaded by the first push.
+Kafka needs a plug-in for this, and accepts no metrics without one. This is Odradek's own; `odradek.telemetry` enables
+it. The library for the format is loaded by the first push.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["BIG_BYTES", "PUSHES_KEPT", "Metric", "NoMetrics", "Push", "Sink", "U
 UNPACKED_BYTES_MAX = 16 * 1024 * 1024
 """The most bytes that one push may unpack to; the largest push of a Java client has a hundredth of it."""
 BIG_BYTES = 16 * 1024
-"""A push above this is read beside the event loop: a small one may unpack to much, too, but not to seconds of work."""
+"""A larger push is decoded beside the event loop; a smaller one takes no more than a fraction of a second."""
 PUSHES_KEPT = 1000
 """The number of newest pushes that a test can read."""
 
@@ -86,7 +86,7 @@ class Push(Struct, frozen=True):
         return self.content.metrics
 
     def values(self, beginning: str) -> list[Number]:
-        """The values of the metrics whose names begin so."""
+        """The values of the metrics whose names have this prefix."""
         return [each.value for each in self.metrics if each.value is not None and each.name.startswith(beginning)]
 
 

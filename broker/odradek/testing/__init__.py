@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.testing.names import ApiKey, Armed, Cluster, Rule, RuleError, StartTopic, rule
+    from odradek.testing.names import ApiKey, Armed, Cluster, Rule, RuleError, Snapshot, StartTopic, rule
 
-__all__ = ["ApiKey", "Armed", "Cluster", "Rule", "RuleError", "StartTopic", "rule"]
+__all__ = ["ApiKey", "Armed", "Cluster", "Rule", "RuleError", "Snapshot", "StartTopic", "rule"]
 
 # A type checker reads the import above, and finds mistyped names.
 if not TYPE_CHECKING:

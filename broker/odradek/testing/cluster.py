@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import timedelta
+from itertools import count
 from os import PathLike, fspath
 from pathlib import Path
 from time import monotonic, sleep
@@ -23,8 +24,8 @@ from odradek.metadata.controller_role import StartTopic
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.net.recent import Recent
-from odradek.releases import Release
-from odradek.testing import proof, witness
+from odradek.releases.release import Release
+from odradek.testing import proof, recordings, witness
 from odradek.testing.arguments import checked, checked_topics, checked_types
 from odradek.testing.beside import Beside
 from odradek.testing.entered import Entered, place
@@ -33,7 +34,10 @@ from odradek.testing.loops import in_loop, runs_here
 if TYPE_CHECKING:
     from odradek.net.client_settings import Access
     from odradek.net.prepared import Prepared
+    from odradek.net.recording import Record
+    from odradek.net.snapshot import ClusterSnapshot
     from odradek.telemetry.sink import Push
+    from odradek.testing.snapshot import Snapshot
 
 __all__ = ["Cluster"]
 
@@ -62,7 +66,12 @@ class Cluster:
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     `rules` are there from the start: a list of them, or the path of a plan (docs/rules.md).
     `story` is the name of a story (docs/stories/): its rules, and the settings of its cluster that are not given here.
-    `data_dir` is a folder for the logs of one broker, in Kafka's format: the next cluster on it goes on with them.
+    `data_dir` is a folder for the logs, in Kafka's format: the next cluster on it goes on with them.
+    With `sync` everything is on the device before it is acknowledged, so that it outlives the machine.
+    `from_` is what `snapshot` of another cluster gave back, or the directory of one: this one is a fork, and goes on
+    from that moment, with its brokers, release and listeners; `config` adds to its configuration (docs/fork.md).
+    `record` is a new file that keeps everything that comes in, for `odradek replay` (docs/replay.md); `with_secrets`
+    also records clusters with security.
     """
 
     def __init__(
@@ -87,6 +96,10 @@ class Cluster:
         users: Mapping[str, str] | None = None,
         story: str | None = None,
         data_dir: str | PathLike[str] | None = None,
+        from_: Snapshot | str | PathLike[str] | None = None,
+        sync: bool = False,
+        record: str | PathLike[str] | None = None,
+        with_secrets: bool = False,
     ) -> None:
         checked_types(
             brokers=brokers,
@@ -99,6 +112,8 @@ class Cluster:
             as_kafka=as_kafka,
             story=story,
         )
+        if sync and data_dir is None:
+            raise ValueError("A sync goes with a data directory.")
         rules = proof.rules_of(rules)
         if story is not None:
             plan = proof.story(story)
@@ -118,8 +133,21 @@ class Cluster:
             raise ValueError("Users and certificates go with security.")
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
         takes_id = data_dir is not None and brokers is None and node_ids is None
+        release = None if dialect is None else _dialect(dialect)
+        self._from: ClusterSnapshot | None = None
+        if from_ is not None:
+            from odradek.net.snapshot import settings_of_fork
+            from odradek.testing.snapshot import checked_snapshot  # few tests fork
+
+            snapshot = checked_snapshot(from_, data_dir=data_dir)
+            parsed = settings_of_fork(
+                snapshot.cluster, overrides, release=release, brokers=brokers, node_ids=node_ids, security=security
+            )
+            self._from, takes_id, self._prepared = snapshot.cluster, True, snapshot.prepared
+        else:
+            parsed = Config.parse(overrides, release)
         self._arguments: dict[str, Any] = {
-            "config": Config.parse(overrides, None if dialect is None else _dialect(dialect)),
+            "config": parsed,
             "log": log if log is not None else make_logger(level=log_level),
             "node_ids": None if takes_id else node_ids_of(brokers, node_ids),
             "host": host,
@@ -127,7 +155,10 @@ class Cluster:
             "topics": checked_topics(topics),
             "seed": seed,
             "data_dir": None if data_dir is None else Path(data_dir),
+            "sync": sync,
         }
+        self._record = None if record is None else _record(record, with_secrets)
+        self._starts = count(1)
         if events is not None and not isinstance(events, str | PathLike) and not hasattr(events, "emit"):
             raise TypeError(
                 f"Events go to the path of a file or to an object with emit(node_id, facts), not to {events!r}."
@@ -138,8 +169,6 @@ class Cluster:
         self._beside: Beside | None = None
         self._entered: Entered | None = None
         self._exits: ExitStack | None = None
-
-    # ------------------------------------------------------------------ life
 
     def _check_not_entered(self) -> None:
         if self._exits is not None:
@@ -223,9 +252,22 @@ class Cluster:
 
             events = exits.enter_context(closing(EventLog(Path(events), self._arguments["log"])))
         recent = Recent(also=events)
-        cluster = await start_cluster(**self._arguments, events=recent)
+        record = recordings.of_test() if self._record is None else self._record.nth(next(self._starts))
+        if self._from is not None:
+            # Work that the snapshot owes is done when the brokers start; a rule may have to hold it.
+            cluster = await start_cluster(
+                **self._arguments,
+                events=recent,
+                record=record,
+                snapshot=self._from,
+                before_start=(lambda cluster: proof.add_rules(cluster, self._rules)) if self._rules else None,
+            )
+        else:
+            cluster = await start_cluster(**self._arguments, events=recent, record=record)
+        if self._record is None and record is not None:
+            recordings.started(cluster)
         recent.started(cluster.clock.now)
-        if self._rules:
+        if self._rules and self._from is None:
             try:
                 proof.add_rules(cluster, self._rules)
             except BaseException:
@@ -234,7 +276,19 @@ class Cluster:
         witness.RUNNING[cluster] = recent
         return cluster
 
-    # ------------------------------------------------------------------ what a test needs
+    def snapshot(self, directory: str | PathLike[str] | None = None) -> Snapshot:
+        """The cluster as it is now, for `Cluster(from_=…)`: nothing that was acknowledged before is missing.
+
+        All brokers are seen at one moment, also while clients write. It outlives the cluster, and costs no copy of the
+        records. Rules, connections and what else Kafka loses in a restart of all brokers are not in it.
+        With `directory`, a new or empty one, a cluster with a `data_dir` is written there: files of Kafka's that other
+        processes fork, too. Raises RuntimeError for a cluster that does not run, and `odradek.cli.usage.UsageError`
+        where the directory cannot be written.
+        """
+        from odradek.testing.snapshot import Snapshot  # few tests fork
+
+        path = None if directory is None else Path(directory)
+        return Snapshot(self._call(lambda: self._running.snapshot(path)), prepared=self._prepared)
 
     @property
     def bootstrap(self) -> str:
@@ -288,12 +342,12 @@ class Cluster:
     @checked
     def remove_rule(self, armed: Armed) -> None:
         """Remove a rule; requests that it holds are served. Its expectations stay."""
-        self._call(lambda: self._running.rules.remove(armed))
+        self._call(lambda: self._controls.remove_rule(armed))
 
     @checked
     def release(self, armed: Armed, count: int | None = None) -> int:
         """Serve the requests that a rule holds, or `count` of them, and keep the rule; returns their number."""
-        return self._call(lambda: self._running.rules.release(armed, count))
+        return self._call(lambda: self._controls.release(armed, count))
 
     def verify(self) -> None:
         """Raise AssertionError if an expectation of a rule is not met; raise the exception of a rule's function."""
@@ -337,7 +391,7 @@ class Cluster:
         )
 
     @checked
-    def wait_for(self, condition: Callable[[], object], *, timeout_s: float = 10) -> None:
+    def wait_for(self, condition: Callable[[], object], timeout_s: float = 10) -> None:
         """Return as soon as the condition is true; it is called in the test's thread. TimeoutError after `timeout_s`.
 
         Not for `async with`, whose brokers do nothing while the test waits.
@@ -510,8 +564,6 @@ class Cluster:
         self.wait_for(is_there, timeout_s=timeout_s)
         return found[0]
 
-    # ------------------------------------------------------------------ inside
-
     def _refuse_to_block(self, method: str) -> None:
         self._check_process()
         if runs_here(self._running.loop):
@@ -544,11 +596,17 @@ def _prepared(
     return Prepared(security, host=host, port=port, folder=None if certs is None else Path(certs), users=users)
 
 
+def _record(path: str | PathLike[str], with_secrets: bool) -> Record:
+    from odradek.net.recording import Record  # most clusters are not recorded
+
+    return Record(path=Path(path), with_secrets=with_secrets)
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _dialect(name: str | PathLike[str]) -> Release:
-    from odradek.dialects.load import load  # a cluster of Kafka needs none of it
+    from odradek.releases.dialects.load import load  # a cluster of Kafka needs none of it
 
     return load(fspath(name))

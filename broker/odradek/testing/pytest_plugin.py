@@ -10,7 +10,9 @@ pytest imports this module in every run: it imports nothing of odradek itself un
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,26 @@ __tracebackhide__ = _hides
 SECTION = "odradek"
 playing = False
 """Whether a test runs, whose report may get a section about its clusters."""
+record_folder: str | None = None
+"""Where the clusters of failed tests are recorded."""
+records_secrets = False
+"""Whether those with security are recorded, too."""
+test = ""
+"""The name of the test that runs, or was the last."""
+
+
+class _AsTheyAre(MetaPathFinder):
+    """Finds the modules of odradek before pytest does, which would rewrite the asserts of every plugin's package.
+
+    A broker imports modules in its own thread while a test imports others, and `ast.parse` does not bear that in
+    CPython 3.11: "SystemError: AST constructor recursion depth mismatch".
+    """
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, path) if name.startswith("odradek.") else None
+
+
+sys.meta_path.insert(0, _AsTheyAre())
 
 
 @pytest.fixture
@@ -56,23 +78,53 @@ def kafka_bootstrap(kafka_cluster: Cluster) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--odradek-events DIR`."""
-    parser.getgroup("odradek").addoption(
+    """`--odradek-events DIR`, `--odradek-record DIR`, `--odradek-record-secrets`."""
+    group = parser.getgroup("odradek")
+    group.addoption(
         "--odradek-events",
         metavar="DIR",
         help="where the events of the clusters of a failed test are written; else $ODRADEK_EVENTS_DIR, or pytest's"
         " folder for temporary files",
     )
+    group.addoption(
+        "--odradek-record",
+        metavar="DIR",
+        help="record every cluster there, and keep the files of failed tests, for odradek replay",
+    )
+    group.addoption(
+        "--odradek-record-secrets",
+        action="store_true",
+        help="also record clusters with SASL, TLS or passwords: the files then hold them",
+    )
 
 
-def pytest_runtest_logstart() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Clusters of this run are recorded, or not."""
+    global record_folder, records_secrets
+    record_folder = config.getoption("--odradek-record")
+    records_secrets = config.getoption("--odradek-record-secrets")
+
+
+def pytest_sessionfinish() -> None:
+    """Delete recordings that no failed test needs."""
+    recordings = sys.modules.get("odradek.testing.recordings")
+    if recordings is not None:
+        recordings.end()
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
     """Forget clusters of earlier tests when a test begins."""
+    global test
+    test = nodeid
     _play(True)
 
 
 def pytest_runtest_logfinish() -> None:
     """A test is over."""
     _play(False)
+    recordings = sys.modules.get("odradek.testing.recordings")
+    if recordings is not None:
+        recordings.test_is_over()
 
 
 def _play(plays: bool) -> None:
@@ -108,6 +160,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     witness = sys.modules.get("odradek.testing.witness")
     if witness is not None and report.failed:
+        sys.modules["odradek.testing.recordings"].failed()
         text = witness.section(_events_folder(item.config), item.nodeid)
         if text:
             if isinstance(report.longrepr, ExceptionRepr):

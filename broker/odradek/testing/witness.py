@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from odradek.core.wording import counted
+from odradek.testing import recordings
 from odradek.testing.loops import in_loop
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Told(Struct, frozen=True):
     why: WhyView | None
     lost: str | None = None
     """A sentence in place of everything else, if the cluster does not answer."""
+    recording: str | None = None
+    """Where everything is recorded, or why it is not."""
 
     @property
     def rank(self) -> int:
@@ -106,8 +109,9 @@ def _look(cluster: RunningCluster, recent: Recent) -> Told:
         told = in_loop(cluster.loop, lambda: why(cluster, recent), timeout_s=LOOK_S)
     except Exception as error:  # an error here must not hide the failure of the test
         said = str(error) or f"its event loop is busy for {LOOK_S:g} s"
-        return Told(cluster.bootstrap, recent, None, f"What is stuck cannot be told ({type(error).__name__}): {said}.")
-    return Told(cluster.bootstrap, recent, told)
+        lost = f"What is stuck cannot be told ({type(error).__name__}): {said}."
+        return Told(cluster.bootstrap, recent, None, lost, recordings.sentence(cluster))
+    return Told(cluster.bootstrap, recent, told, recording=recordings.sentence(cluster))
 
 
 def _text(told: list[Told], folder: Path, test: str) -> str:
@@ -133,10 +137,8 @@ def _lines(told: Told, folder: Path, test: str, *, alone: bool) -> list[str]:
         *others,
         *shown,
         *([f"{whole}: {_written(told, folder, test)}"] if kept else []),
+        *([told.recording] if told.recording is not None else []),
     ]
-
-
-# ---------------------------------------------------------------------- event files
 
 
 def named_folder() -> Path | None:

@@ -1,1 +1,1 @@
-"""What is not the broker: programs and pages made from its code."""
+"""Programs beside the broker, and generators of pages and modules."""

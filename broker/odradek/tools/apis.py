@@ -1,6 +1,6 @@
-"""Writes what is derived from the endpoints: `odradek/host/served.py` and `docs/apis.md`.
+"""Writes the files that are derived from the endpoints: `odradek/host/served.py` and `docs/apis.md`.
 
-    python -m odradek.tools.apis
+python -m odradek.tools.apis
 
 A test fails while one of them differs from the endpoints.
 """
@@ -8,13 +8,12 @@ A test fails while one of them differs from the endpoints.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 
 import odradek
-from odradek.broker import Families
+from odradek.broker import FAMILIES
 from odradek.host.endpoint import Endpoint, endpoints_of
-from odradek.releases import RELEASES
+from odradek.releases.table import RELEASES
 from odradek.sim import World
 from odradek.wire.registry import APIS
 
@@ -27,17 +26,14 @@ _MARK = "# ---- derived from the endpoints: python -m odradek.tools.apis\n"
 
 def families() -> Mapping[str, type]:
     """The class of each family, by its name."""
-    families = Families(World().nodes[1])
-    names = [
-        name for name, made in vars(Families).items() if isinstance(made, cached_property) and not name.startswith("_")
-    ]
-    return {name: type(families.family(name)) for name in names}
+    node = World().nodes[1]
+    return {name: type(node.family(name)) for name in FAMILIES}
 
 
 def served_source() -> str:
-    """The source of `host/served.py`: its own head, and a row for each endpoint."""
+    """The source of `host/served.py`: its unchanged head, and a row for each endpoint."""
     made = families()
-    endpoints_of(*made.values())  # raises where two serve one API
+    endpoints_of(*made.values())  # raises if two methods serve one API
     head = SERVED.read_text(encoding="utf-8").partition(_MARK)[0]
     rows = [line for name, family in made.items() for line in _rows(name, family)]
     return "\n".join([head + _MARK + "SERVED: tuple[Served, ...] = (", *rows, ")", ""])
@@ -45,7 +41,7 @@ def served_source() -> str:
 
 def _rows(name: str, family: type) -> Iterator[str]:
     for endpoint in endpoints_of(family).values():
-        arguments = [f"ApiKey.{endpoint.api_key.name}", f'"{name}"', f'"{family.__module__}"', *_exceptions(endpoint)]
+        arguments = [f"ApiKey.{endpoint.api_key.name}", f'"{name}"', *_exceptions(endpoint)]
         row = f"    Served({', '.join(arguments)}),"
         if len(row) <= 120:
             yield row
@@ -78,7 +74,7 @@ endpoints ([contributing.md](contributing.md#an-api)); a test compares the two.
 
 
 def apis_page() -> str:
-    """The whole of `docs/apis.md`."""
+    """The text of `docs/apis.md`."""
     found = endpoints_of(*families().values())
     rows = (_line(found[api_key]) for api_key in sorted(found))
     header = ("key", "API", "versions", "a client needs", "since", "where", "left out")
@@ -94,6 +90,7 @@ def _line(endpoint: Endpoint) -> tuple[str, ...]:
         for applies, note in (
             ("broker" not in spec.listeners, "internal"),
             (spec.unstable, f"{spec.highest} unstable"),
+            (spec.draft, "only in dialects"),
             (not endpoint.is_told, "told with `odradek.telemetry`"),
         )
         if applies
@@ -113,7 +110,6 @@ def _line(endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Bring both up to date."""
     SERVED.write_text(served_source(), encoding="utf-8")
     PAGE.write_text(apis_page(), encoding="utf-8")
 

@@ -30,7 +30,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def main(paths: list[str]) -> int:
-    """Check all files, print a line for each failure and the sum; return the exit code."""
+    """Check all files, print a line for each failure and the totals; return the exit code."""
     passed = failed = 0
     for path in paths:
         for failure in _check_file(path):
@@ -44,7 +44,7 @@ def main(paths: list[str]) -> int:
 
 
 def _check_file(path: str) -> Iterator[str | None]:
-    """For each vector None, or one sentence about what is wrong."""
+    """For each vector None, or one sentence about the first mistake."""
     name = "standard input" if path == "-" else path
     number = 0
     try:
@@ -85,7 +85,7 @@ def _check_line(line: bytes) -> str | None:
         fault = _checker(vector)(vector)
     except NotAVector as error:
         return f"not a vector: {error}"
-    except Exception as error:  # whatever the codec raises here is its failure to report, not ours to stop at
+    except Exception as error:  # any exception of the codec is a failure to report; the check goes on
         fault = f"{type(error).__name__}: {error}"
     return None if fault is None else f"{title}: {fault}"
 
@@ -99,7 +99,7 @@ def _checker(vector: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | N
 
 
 def check_message(vector: Mapping[str, Any]) -> str | None:
-    """What is wrong with our reading or writing of this message; None if nothing is."""
+    """The first mistake in reading or writing this message; None if there is none."""
     for key in ("name", "version", "json", "hex"):
         if key not in vector:
             raise NotAVector(f"it has no {key!r}")
@@ -155,7 +155,7 @@ _FRAME_VERSION = 1
 
 
 def _check_framed(vector: Mapping[str, Any], cls: type[msgspec.Struct], version: int, data: bytes) -> str | None:
-    """As a record's key or value in a log holds it: something that names kind and version, then the message."""
+    """The key or value of a record in a log: its kind and version, then the message."""
     if "framedHex" not in vector:
         return None
     framed = hexadecimal(vector, "framedHex")
@@ -166,7 +166,7 @@ def _check_framed(vector: Mapping[str, Any], cls: type[msgspec.Struct], version:
         case "metadata" if cls.__module__.rpartition(".")[2] in METADATA_RECORDS.values():
             ours = state.encode_metadata(message, version)
         case "metadata":
-            # Records of the remote log metadata topic, which nobody here writes; its kinds are all below 128.
+            # Records of the remote log metadata topic, which Odradek never writes; their types are all below 128.
             ours = bytes([_FRAME_VERSION, vector["apiKey"], version]) + data
         case _:
             ours = state.encode_value(message, version)

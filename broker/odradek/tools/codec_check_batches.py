@@ -1,8 +1,8 @@
-"""The part of `odradek codec-check` that looks at record batches.
+"""The part of `odradek codec-check` that checks record batches.
 
-What Kafka reads in the bytes, ours has to read; what it refuses, ours has to refuse.
-An uncompressed v2 batch with the producer's timestamps is also built from its fields and compared byte by byte:
-compressed bytes depend on the library, and log append time hides the timestamps that the bytes were made from.
+The codec must read what Kafka reads, and refuse what Kafka refuses. An uncompressed v2 batch with the producer's
+timestamps is also built from its fields and compared byte by byte. Compressed bytes depend on the library, and log
+append time replaces the original timestamps, so those are not built.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMESTAMP_TYPES = {
 
 
 def check_batches(vector: Mapping[str, Any]) -> str | None:
-    """What is wrong with our reading or building of these batches; None if nothing is."""
+    """The first mistake in reading or building these batches; None if there is none."""
     for key in ("valid", "json", "hex"):
         if key not in vector:
             raise NotAVector(f"it has no {key!r}")
@@ -51,7 +51,7 @@ def check_batches(vector: Mapping[str, Any]) -> str | None:
 
 
 def _read(data: memoryview, read: list[dict[str, Any]]) -> int:
-    """Describe every whole batch as Kafka's classes see it; return how many bytes they have."""
+    """Describe every whole batch as Kafka's classes do; return their size in bytes."""
     size = 0
     for entry in entries(data):
         if not entry.crc_is_valid():

@@ -1,4 +1,4 @@
-"""How `odradek codec-check` says where two things differ."""
+"""The place and the values at which two results of `odradek codec-check` differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["NotAVector", "compare_bytes", "difference", "hexadecimal"]
 
 
 class NotAVector(Exception):
-    """The line has not the form of a vector."""
+    """The line does not have the form of a vector."""
 
 
 def hexadecimal(vector: Mapping[str, Any], key: str) -> bytes:
@@ -21,7 +21,7 @@ def hexadecimal(vector: Mapping[str, Any], key: str) -> bytes:
 
 
 def compare_bytes(what: str, ours: bytes, theirs: bytes) -> str | None:
-    """None where they are equal."""
+    """A sentence about the difference of two byte strings; None if they are equal."""
     if ours == theirs:
         return None
     same = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
@@ -31,7 +31,7 @@ def compare_bytes(what: str, ours: bytes, theirs: bytes) -> str | None:
 
 
 def difference(ours: Any, theirs: Any, path: str = "") -> str:
-    """Where two JSON values differ first."""
+    """The first place at which two JSON values differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in [*theirs, *(key for key in ours if key not in theirs)]:
             if key not in ours or key not in theirs:

@@ -1,4 +1,4 @@
-"""`odradek health`: do the brokers answer? For the health check of a container, and for CI scripts that wait."""
+"""`odradek health`: whether the brokers answer, for health checks of containers and waiting CI scripts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 __all__ = ["check_health"]
 
 PAUSE_S = 0.1
-VERSION = 0  # every broker since 0.10 answers it, whatever else it speaks
+VERSION = 0  # every broker since 0.10 answers this version
 
 
 def check_health(bootstrap: str, *, wait_s: float, timeout_s: float) -> list[str]:
     """One sentence for each broker of `bootstrap` that does not answer ApiVersions; none if all do.
 
-    Asks again for `wait_s` seconds. Raises `UsageError` for addresses that are none.
+    Retries for `wait_s` seconds. Raises `UsageError` for a text that is not a list of addresses.
     """
     addresses = [address for address in bootstrap.split(",") if address]
     try:

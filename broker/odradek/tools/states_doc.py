@@ -1,4 +1,4 @@
-"""Draws `docs/states.md` from the tables that the code runs on.
+"""Writes `docs/states.md` from the tables that the code uses.
 
 python -m odradek.tools.states_doc > docs/states.md
 """
@@ -14,7 +14,6 @@ from odradek.txn.api import TransactionApi
 from odradek.txn.checks import CHECKS
 from odradek.txn.end_table import END_TXN, END_TXN_BUMPING, EndTable
 from odradek.txn.init_table import INIT, REQUEST_CHECKS, InitRelation
-from odradek.txn.markers import MARKER_FATES
 from odradek.txn.states import ALLOWED, EpochRelation, Outcome, TxnState
 from odradek.txn.verification_errors import (
     PRODUCE_ERRORS,
@@ -22,6 +21,7 @@ from odradek.txn.verification_errors import (
     VERDICTS,
     TransactionOperation,
 )
+from odradek.txn.works import MARKER_FATES
 from odradek.wire.error_maps import GROUP_LOG_ERRORS, TRANSACTION_LOG_ERRORS
 from odradek.wire.errors import ErrorCode
 
@@ -38,7 +38,7 @@ Answers in words are actions, refusals are error codes.
 
 
 def states_doc() -> str:
-    """The whole page."""
+    """The text of the page."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -124,7 +124,7 @@ def _end(table: EndTable, relations: Sequence[EpochRelation]) -> Iterator[str]:
 
 
 def _merged(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[Sequence[str]]:
-    """Rows of one first cell with the same answers as one."""
+    """Rows with the same first cell and the same answers, joined into one."""
     seconds: dict[tuple[str, str, str], list[str]] = {}
     for first, second, *answers in rows:
         seconds.setdefault((first, answers[0], answers[1]), []).append(second)

@@ -1,4 +1,4 @@
-"""What producers and brokers ask of a transaction coordinator (KIP-98, KIP-360, KIP-890, KIP-664).
+"""The APIs of a transaction coordinator (KIP-98, KIP-360, KIP-890, KIP-664).
 
 InitProducerId: version 2 is flexible, 3 takes the id and epoch that the producer has (KIP-360), 4 knows
 PRODUCER_FENCED, 6 (unstable) brings two-phase commit (KIP-939).
@@ -8,18 +8,19 @@ EndTxn: 5 bumps the epoch and answers with the id and epoch to go on with (KIP-8
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import DENIED, allowed, allowed_on_each, asks, denied, in_series, part_of, refused
-from odradek.core.internal_topics import INTERNAL_TOPICS, CoordinatorKind, partition_for
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.core.machine import Refused
-from odradek.host.endpoint import Serve, Since, endpoint
+from odradek.host.call import Serve
+from odradek.host.endpoint import Since, endpoint
+from odradek.txn.admission import CLIENT_STYLE, as_answered
 from odradek.txn.checks import Claim
 from odradek.txn.init_table import request_refusal
 from odradek.txn.listing import TransactionFilter
-from odradek.wire.error_maps import transaction_log_error
+from odradek.txn.partitions import by_topic
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
@@ -45,17 +46,13 @@ from odradek.wire.messages.list_transactions_response import ListTransactionsRes
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
-    from odradek.host.coordinators import Coordinators
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
-    from odradek.txn.partitions import TopicPartition
+    from odradek.host.host import Host
+    from odradek.host.shard import CoordinatorsOf
+    from odradek.txn.admission import Registration
+    from odradek.txn.decision_tables import Rules
     from odradek.txn.producer_id_supply import ProducerIdSupply
-    from odradek.txn.rules import Rules
     from odradek.txn.shard import TransactionShard
-    from odradek.txn.verification import Question
     from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
     from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
     from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -70,15 +67,10 @@ GROUP, TOPIC, TRANSACTIONAL_ID = AclResource.GROUP, AclResource.TOPIC, AclResour
 FORBIDDEN = DENIED[TRANSACTIONAL_ID]
 
 BROKER_FORM_SINCE = 4
-CLIENT_STYLE = 0
-BROKER_STYLE = 2
-"""The client's transaction version that an add records: 2 where a broker adds on behalf of its client."""
-_INVALID = Refused(ErrorCode.INVALID_REQUEST)
-_BEFORE_ABORTABLE = {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
 
 
 def _fenced_since(version: int) -> list[Since]:
-    """The first version that knows PRODUCER_FENCED (KIP-588)."""
+    """PRODUCER_FENCED from this version on, INVALID_PRODUCER_EPOCH before (KIP-588)."""
     return [Since(version, ErrorCode.PRODUCER_FENCED, before=ErrorCode.INVALID_PRODUCER_EPOCH)]
 
 
@@ -141,7 +133,7 @@ async def _described_topics(
     call: Call[DescribeTransactionsRequest],
     serve: Serve[DescribeTransactionsRequest, DescribeTransactionsResponse],
 ) -> DescribeTransactionsResponse:
-    """A transaction that may not be described has its id and the error only."""
+    """A transaction without DESCRIBE permission is answered with its id and the error only."""
     response = await serve(call)
     response.transaction_states = [
         DescribedTransaction(error_code=FORBIDDEN, transactional_id=each.transactional_id)
@@ -174,29 +166,25 @@ class TransactionApi:
 
     def __init__(
         self,
-        coordinators: Coordinators,
+        node: Host,
+        coordinators: CoordinatorsOf[TransactionShard],
+        registration: Registration,
         producer_ids: ProducerIdSupply,
         *,
         rules: Rules,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
     ) -> None:
         self._coordinators = coordinators
+        self._registration = registration
         self._producer_ids = producer_ids
         self._rules = rules
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._turns = turns
-        release = settings.release
-        self._answers_abortable = release.verification.answers_abortable
-        self._style_of_brokers = BROKER_STYLE if release.has_transaction_version else CLIENT_STYLE
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._clock = node.clock
+        self._turns = node.turns
 
     @endpoint(INIT_PRODUCER_ID, needs=_may_init, errors=_fenced_since(4))
     async def init_producer_id(self, call: Call[InitProducerIdRequest]) -> InitProducerIdResponse:
-        """InitProducerId (key 22): an id and epoch, for a transactional id or for nobody in particular."""
+        """InitProducerId (key 22): an id and epoch, with or without a transactional id."""
         request = call.request
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             return _init_refused(ErrorCode.INVALID_REQUEST)
@@ -209,7 +197,7 @@ class TransactionApi:
         refusal = request_refusal(request, self._settings.config, self._rules.request_checks)
         if refusal is not None:
             return _init_refused(refusal.error)
-        shard = self._shard(request.transactional_id)
+        shard = self._coordinators.of(request.transactional_id)
         if isinstance(shard, Refused):
             return _init_refused(shard.error)
         outcome = await shard.carry_out(
@@ -217,7 +205,7 @@ class TransactionApi:
                 request, now=self._clock.now, tv=self._metadata.transaction_version, ids=self._producer_ids
             )
         )
-        return _init_refused(_as_answered(outcome).error) if isinstance(outcome, Refused) else outcome
+        return _init_refused(as_answered(outcome).error) if isinstance(outcome, Refused) else outcome
 
     @endpoint(ADD_PARTITIONS_TO_TXN, needs=_may_add, errors=_fenced_since(2))
     async def add_partitions_to_txn(self, call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse:
@@ -245,91 +233,26 @@ class TransactionApi:
         self, claim: Claim, topics: list[AddPartitionsToTxnTopic], *, by_client: bool, verify_only: bool = False
     ) -> list[AddPartitionsToTxnTopicResult] | Refused:
         partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
-        errors = self._not_addable(partitions, by_client=by_client)
-        results = errors or await self._register(claim, partitions, by_client=by_client, verify_only=verify_only)
+        errors = self._registration.not_addable(partitions, by_client=by_client)
+        results = errors or await self._registration.register(
+            claim, partitions, by_client=by_client, verify_only=verify_only
+        )
         if isinstance(results, Refused):
             return results
+        named = [(topic.name, topic.partitions) for topic in topics]
         if partitions[1:] and (errors or verify_only):
             # These two Kafka keeps by partition, so that one that is named twice is answered once.
-            topics = _merged(results)
+            named = list(by_topic(results).items())
         return [
             AddPartitionsToTxnTopicResult(
-                name=topic.name,
+                name=name,
                 results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=results[topic.name, index]
-                    )
-                    for index in topic.partitions
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=results[name, index])
+                    for index in indexes
                 ],
             )
-            for topic in topics
+            for name, indexes in named
         ]
-
-    async def register(self, question: Question) -> Mapping[TopicPartition, ErrorCode] | Refused:
-        """Add or verify partitions for a broker, in the transaction that it asks about: the result by partition.
-
-        `Refused` where the whole request is: the log of a cluster at level 0 cannot hold what a broker adds.
-        """
-        partitions = question.partitions
-        claim = Claim(question.transactional_id, question.producer_id, question.producer_epoch)
-        return self._not_addable(partitions, by_client=False) or await self._register(
-            claim, partitions, by_client=False, verify_only=question.verify_only
-        )
-
-    async def _register(
-        self, claim: Claim, partitions: Sequence[TopicPartition], *, by_client: bool, verify_only: bool
-    ) -> Mapping[TopicPartition, ErrorCode] | Refused:
-        if verify_only:
-            shard = self._shard(claim.transactional_id)
-            verified = (
-                shard
-                if isinstance(shard, Refused)
-                else await shard.carry_out(shard.machine.verify_partitions(claim, partitions))
-            )
-            results = dict.fromkeys(partitions, verified.error) if isinstance(verified, Refused) else verified
-            if not self._answers_abortable:
-                results = {each: _BEFORE_ABORTABLE.get(error, error) for each, error in results.items()}
-            return results
-        added = await self._added(
-            claim, partitions, client_version=CLIENT_STYLE if by_client else self._style_of_brokers
-        )
-        if not isinstance(added, Refused):
-            return dict.fromkeys(partitions, added)
-        # As in Kafka the whole request fails of a broker that adds what the log cannot hold.
-        return added if added.error is ErrorCode.UNSUPPORTED_VERSION else dict.fromkeys(partitions, added.error)
-
-    async def _added(
-        self, claim: Claim, partitions: Sequence[TopicPartition], *, client_version: int
-    ) -> ErrorCode | Refused:
-        while True:
-            shard = self._shard(claim.transactional_id)
-            if isinstance(shard, Refused):
-                return shard
-            added = await shard.carry_out(
-                shard.machine.add_partitions(
-                    claim,
-                    partitions,
-                    client_version=client_version,
-                    now=self._clock.now,
-                    tv=self._metadata.transaction_version,
-                )
-            )
-            # None: it has waited for an end of the transaction before, and is judged again.
-            if added is not None:
-                return _as_answered(added) if isinstance(added, Refused) else added
-
-    def _not_addable(self, partitions: Sequence[TopicPartition], *, by_client: bool) -> dict[TopicPartition, ErrorCode]:
-        """Errors by partition if one of them cannot be added, which keeps all the others from being added."""
-        errors = {}
-        topics = self._metadata.image.topics
-        for topic, index in partitions:
-            if by_client and topic in INTERNAL_TOPICS:
-                errors[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif topic not in topics or index not in topics[topic].partitions:
-                errors[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not errors:
-            return errors
-        return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
 
     @endpoint(
         ADD_OFFSETS_TO_TXN,
@@ -346,7 +269,7 @@ class TransactionApi:
         count = self._settings.config.offsets_topic_num_partitions if offsets is None else len(offsets.partitions)
         partition = (CoordinatorKind.GROUP.topic, partition_for(request.group_id, count))
         claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
-        added = await self._added(claim, [partition], client_version=CLIENT_STYLE)
+        added = await self._registration.add(claim, [partition], client_version=CLIENT_STYLE)
         return AddOffsetsToTxnResponse(error_code=added.error if isinstance(added, Refused) else added)
 
     @endpoint(
@@ -360,7 +283,7 @@ class TransactionApi:
         Up to version 4 a transaction ends in its own epoch, from 5 on its end bumps the epoch (KIP-890).
         """
         request = call.request
-        shard = self._shard(request.transactional_id)
+        shard = self._coordinators.of(request.transactional_id)
         if isinstance(shard, Refused):
             return EndTxnResponse(error_code=shard.error, producer_id=-1, producer_epoch=-1)
         outcome = await shard.carry_out(
@@ -373,7 +296,7 @@ class TransactionApi:
             )
         )
         if isinstance(outcome, Refused):
-            return EndTxnResponse(error_code=_as_answered(outcome).error, producer_id=-1, producer_epoch=-1)
+            return EndTxnResponse(error_code=as_answered(outcome).error, producer_id=-1, producer_epoch=-1)
         return outcome
 
     @endpoint(
@@ -398,7 +321,7 @@ class TransactionApi:
         return response
 
     async def _described(self, transactional_id: str) -> DescribedTransaction:
-        shard = self._shard(transactional_id)
+        shard = self._coordinators.of(transactional_id)
         outcome = (
             shard if isinstance(shard, Refused) else await shard.carry_out(shard.machine.describe(transactional_id))
         )
@@ -414,7 +337,7 @@ class TransactionApi:
         wanted = TransactionFilter.of(call.request)
         if isinstance(wanted, Refused):
             return ListTransactionsResponse(error_code=wanted.error)
-        shards = self._coordinators.of_transactions()
+        shards = self._coordinators.led()
         if any(shard.loading for shard in shards):
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         now = self._clock.now
@@ -423,23 +346,6 @@ class TransactionApi:
             transaction_states=[listed for shard in shards for listed in shard.machine.listed(wanted, now=now)],
         )
 
-    def _shard(self, transactional_id: str) -> TransactionShard | Refused:
-        # An empty id is refused before anybody looks for its coordinator.
-        return self._coordinators.transactional(transactional_id) if transactional_id else _INVALID
-
-
-def _as_answered(refused: Refused) -> Refused:
-    """A refusal of the coordinator; a failed append of its log is answered as Kafka calls it."""
-    return Refused(transaction_log_error(refused.error))
-
 
 def _init_refused(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
-
-
-def _merged(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
-    """Each topic once, with its partitions."""
-    merged: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        merged.setdefault(topic, []).append(index)
-    return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in merged.items()]

@@ -1,11 +1,11 @@
-"""What a request about a transactional id must satisfy before its table is asked: named checks in Kafka's order.
+"""The conditions for a request about a transactional id before its table is consulted: named checks in Kafka's order.
 
-The order shows: a stale EndTxn v4 learns that it is fenced while markers are being written, a v5 one does not.
+The order is visible: while markers are being written, a stale EndTxn v4 is fenced, and a v5 one is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -22,16 +22,15 @@ __all__ = [
     "CheckOfOwn",
     "Claim",
     "Condition",
-    "Judge",
     "Operation",
     "epoch_relation",
-    "judges",
+    "failed_checks",
     "refusal",
 ]
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """Who a request says it is."""
+    """The producer that a request claims to be."""
 
     transactional_id: str
     producer_id: int
@@ -49,7 +48,7 @@ class Operation(Enum):
 
 
 class Check(Enum):
-    """One condition; the error of those that fail it is in `_RULES`."""
+    """A condition; `_ERRORS` has the error for requests that fail it."""
 
     NAMED = "the transactional id is not empty"
     KNOWN = "the transactional id is known"
@@ -57,21 +56,24 @@ class Check(Enum):
     SAME_OR_ROTATED_PRODUCER = "the producer id is the present one, or the one before with its last epoch"
     SAME_EPOCH = "the epoch is the present one"
     NOT_PREPARED = "no markers are owed"
-    """Nor does a record of the id wait to be committed, but for who only asks."""
+    """No record of this transactional id may be waiting for commit; read-only requests are exempt."""
 
     @property
     def meaning(self) -> str:
-        """What has to hold."""
+        """The condition in words."""
         return self.value
 
     @property
     def error(self) -> ErrorCode:
-        """The answer to a request that fails the check."""
-        return _RULES[self][0]
+        """The error of a failed check."""
+        return _ERRORS[self]
+
+    # Each request looks for its checks among those that failed: Enum's own hash is a function in Python.
+    __hash__ = object.__hash__
 
 
 class CheckOfOwn(Struct, frozen=True):
-    """A condition that Kafka does not have, and a dialect does."""
+    """A condition of a dialect that Kafka does not have."""
 
     meaning: str
     error: ErrorCode
@@ -79,8 +81,6 @@ class CheckOfOwn(Struct, frozen=True):
 
 
 Condition = Check | CheckOfOwn
-Judge = tuple[ErrorCode, Callable[[Claim, Entry | None], bool]]
-"""The answer to those that fail a check, and who passes it."""
 
 CHECKS: Mapping[Operation, tuple[Condition, ...]] = MappingProxyType(
     {
@@ -92,25 +92,44 @@ CHECKS: Mapping[Operation, tuple[Condition, ...]] = MappingProxyType(
         Operation.END_BUMPING: (Check.NAMED, Check.KNOWN, Check.NOT_PREPARED, Check.SAME_OR_ROTATED_PRODUCER),
     }
 )
-"""The checks of each operation, in order: the first that fails answers."""
+"""The checks of each operation, in order: the first failed one is the error."""
 
 
-def judges(checks: Iterable[Condition]) -> tuple[Judge, ...]:
-    """The checks, ready to be asked."""
-    return tuple(_RULES[each] if isinstance(each, Check) else (each.error, each.holds) for each in checks)
-
-
-def refusal(judges: Iterable[Judge], claim: Claim, entry: Entry | None, *, pending: bool = False) -> Refused | None:
+def refusal(checks: Iterable[Condition], claim: Claim, entry: Entry | None, *, pending: bool = False) -> Refused | None:
     """The first check that the claim fails; `pending`: a record of the id waits to be committed."""
-    for error, holds in judges:
-        if not holds(claim, entry) or (pending and holds is _is_not_prepared):
-            return Refused(error)
+    failed = failed_checks(claim, entry, pending=pending)
+    for check in checks:
+        if not check.holds(claim, entry) if type(check) is CheckOfOwn else check in failed:
+            return Refused(check.error)
     return None
 
 
+def failed_checks(claim: Claim, entry: Entry | None, *, pending: bool) -> Collection[Check]:
+    """All checks that the claim fails; each operation makes some of them, in its own order."""
+    failed: set[Check] = set()
+    if not claim.transactional_id:
+        failed.add(Check.NAMED)
+    if entry is None:
+        return failed | OF_AN_ENTRY | ({Check.NOT_PREPARED} if pending else set())
+    owner_id, owner_epoch = entry.producer_id, entry.producer_epoch
+    if entry.next_producer_epoch != NONE:
+        owner_id, owner_epoch = entry.owner_id, entry.owner_epoch
+    if pending or entry.state in PREPARED:
+        failed.add(Check.NOT_PREPARED)
+    if claim.producer_epoch != owner_epoch:
+        failed.add(Check.SAME_EPOCH)
+    if claim.producer_id != owner_id:
+        failed.add(Check.SAME_PRODUCER)
+        if not _is_overflow_retry(claim, entry):
+            failed.add(Check.SAME_OR_ROTATED_PRODUCER)
+    return failed
+
+
 def epoch_relation(claim: Claim, entry: Entry) -> EpochRelation:
-    """How the claim of an EndTxn lies to the entry (KIP-890, "Bump Epoch on Each Transaction for New Clients")."""
-    epoch, present = claim.producer_epoch, entry.owner_epoch
+    """The claim of an EndTxn compared with the entry (KIP-890, "Bump Epoch on Each Transaction for New Clients")."""
+    epoch, present = claim.producer_epoch, entry.producer_epoch
+    if entry.next_producer_epoch != NONE:
+        present = entry.owner_epoch
     if epoch == EPOCH_LAST_USABLE and _is_overflow_retry(claim, entry):
         return EpochRelation.OVERFLOW_RETRY
     if present == epoch:
@@ -128,39 +147,13 @@ def _is_overflow_retry(claim: Claim, entry: Entry) -> bool:
     )
 
 
-def _is_named(claim: Claim, entry: Entry | None) -> bool:
-    return bool(claim.transactional_id)
-
-
-def _is_known(claim: Claim, entry: Entry | None) -> bool:
-    return entry is not None
-
-
-def _is_same_producer(claim: Claim, entry: Entry | None) -> bool:
-    return entry is not None and claim.producer_id == (
-        entry.producer_id if entry.next_producer_epoch == NONE else entry.owner_id
-    )
-
-
-def _is_same_or_rotated_producer(claim: Claim, entry: Entry | None) -> bool:
-    return _is_same_producer(claim, entry) or (entry is not None and _is_overflow_retry(claim, entry))
-
-
-def _is_same_epoch(claim: Claim, entry: Entry | None) -> bool:
-    return entry is not None and claim.producer_epoch == (
-        entry.producer_epoch if entry.next_producer_epoch == NONE else entry.owner_epoch
-    )
-
-
-def _is_not_prepared(claim: Claim, entry: Entry | None) -> bool:
-    return entry is None or entry.state not in PREPARED
-
-
-_RULES: dict[Check, Judge] = {
-    Check.NAMED: (ErrorCode.INVALID_REQUEST, _is_named),
-    Check.KNOWN: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_known),
-    Check.SAME_PRODUCER: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_same_producer),
-    Check.SAME_OR_ROTATED_PRODUCER: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_same_or_rotated_producer),
-    Check.SAME_EPOCH: (ErrorCode.PRODUCER_FENCED, _is_same_epoch),
-    Check.NOT_PREPARED: (ErrorCode.CONCURRENT_TRANSACTIONS, _is_not_prepared),
+OF_AN_ENTRY = frozenset({Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_OR_ROTATED_PRODUCER, Check.SAME_EPOCH})
+"""The checks that fail without an entry."""
+_ERRORS: dict[Check, ErrorCode] = {
+    Check.NAMED: ErrorCode.INVALID_REQUEST,
+    Check.KNOWN: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    Check.SAME_PRODUCER: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    Check.SAME_OR_ROTATED_PRODUCER: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    Check.SAME_EPOCH: ErrorCode.PRODUCER_FENCED,
+    Check.NOT_PREPARED: ErrorCode.CONCURRENT_TRANSACTIONS,
 }

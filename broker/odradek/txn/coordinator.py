@@ -1,7 +1,8 @@
 """The transaction coordinator: the machine over one partition of `__transaction_state` (KIP-98, KIP-360, KIP-890).
 
-Requests are judged by `checks` and the tables of `init_table` and `end_table`; `transitions` makes the new entry; its
-record is proposed, and `Ledger.apply` adopts it once it is committed.
+`checks` and the tables of `init_table` and `end_table` decide about requests; `transitions` makes the new entry; its
+record
+is proposed, and `Ledger.apply` adopts it when it is committed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from odradek.core.machine import Answered, Decision, Fact, Proposed, Refused
 from odradek.txn import transitions
 from odradek.txn.checks import Claim, Operation, epoch_relation, refusal
 from odradek.txn.end_table import EndAction
-from odradek.txn.entry import EPOCH_MAX, NONE, VALUE_VERSIONS, Entry
+from odradek.txn.entry import EPOCH_LAST_USABLE, EPOCH_MAX, NONE, VALUE_VERSIONS, Entry
 from odradek.txn.init_table import InitAction, init_relation, init_timeout, request_refusal
-from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, AbortTimedOut, ExpireId, Ledger, producer_fields
+from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, Ledger, producer_fields
 from odradek.txn.listing import TransactionFilter, described
-from odradek.txn.markers import MARKED, WriteMarkers
 from odradek.txn.partitions import TopicPartition
 from odradek.txn.states import OUTCOMES, PREPARED, Outcome, TxnState
+from odradek.txn.works import MARKED, AbortTimedOut, ExpireId, WriteMarkers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
@@ -46,20 +47,18 @@ class TxnCoordinator(Ledger):
 
     def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
         super().__init__(config=config, coordinator_epoch=coordinator_epoch, leader_of=leader_of)
-        judges = self._rules.judges
+        checks = self._rules.checks
         adding = Operation.ADD_BEFORE_4_0 if config.release.fences_before_waiting else Operation.ADD
-        self._adding = judges[adding]
+        self._adding = checks[adding]
         self._adding_waits = self._rules.waiting[adding]
-        self._verifying = judges[Operation.VERIFY]
-
-    # ------------------------------------------------------------------ InitProducerId
+        self._verifying = checks[Operation.VERIFY]
 
     def init_producer_id(
         self, request: InitProducerIdRequest, *, now: int, tv: int, ids: ProducerIds
     ) -> Decision[InitProducerIdResponse | Refused]:
         """InitProducerId with a transactional id, all versions.
 
-        Fencing an open transaction proposes its abort; the reply to that is a `Refused`.
+        Fencing an open transaction proposes its abort, with a `Refused` as the reply.
         """
         assert request.transactional_id is not None
         refused = request_refusal(request, self._config, self._rules.request_checks)
@@ -77,7 +76,7 @@ class TxnCoordinator(Ledger):
         if answer is InitAction.KEEP or answer is InitAction.KEEP_ROTATING:
             return self._keep(entry, answer, now=now, tv=tv, ids=ids)
         if answer is InitAction.ANSWER:
-            return Answered(InitProducerIdResponse(producer_id=entry.owner_id, producer_epoch=entry.owner_epoch))
+            return Answered(_present_pair(request, entry))
         if answer is InitAction.FENCE:
             return self._abort(entry, Refused(ErrorCode.CONCURRENT_TRANSACTIONS), now=now, tv=tv, ids=ids)
         after = self._initialised(entry, answer, request, now=now, ids=ids)
@@ -88,7 +87,7 @@ class TxnCoordinator(Ledger):
     def _keep(
         self, entry: Entry, action: InitAction, *, now: int, tv: int, ids: ProducerIds
     ) -> Decision[InitProducerIdResponse | Refused]:
-        """Leave the open transaction as it is, and give its owner another epoch beside it (KIP-939)."""
+        """Keep the open transaction as it is, and give its owner another epoch (KIP-939)."""
         if tv < transitions.BUMPING:
             # The end of such a transaction bumps, and only this level has that.
             return Refused(ErrorCode.UNSUPPORTED_VERSION)
@@ -142,8 +141,6 @@ class TxnCoordinator(Ledger):
         # A value of version 0 cannot say how the last transaction ended, and need not: Kafka fails here for ever.
         return self._propose(after.fitting(VALUE_VERSIONS[tv]), reply, tv=tv, facts=(fact,))
 
-    # ------------------------------------------------------------------ partitions
-
     def add_partitions(
         self,
         claim: Claim,
@@ -153,9 +150,9 @@ class TxnCoordinator(Ledger):
         now: int,
         tv: int,
     ) -> Decision[ErrorCode | None]:
-        """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 where a broker adds for its client, else 0.
+        """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 if a broker adds for its client, else 0.
 
-        Where the rules have it wait, the reply None says that what it waited for is over: ask again.
+        The reply None means that a wait is over: the caller has to ask again.
         """
         held = self._held.get(claim.transactional_id)
         entry = None if held is None else held.entry
@@ -165,7 +162,7 @@ class TxnCoordinator(Ledger):
             return self._wait(claim.transactional_id) if waits else refused
         assert entry is not None
         present = entry.partitions
-        new = [partition for partition in partitions if partition not in present]
+        new = [partition for partition in partitions if partition not in present] if present else partitions
         if entry.state is TxnState.ONGOING and not new:
             return Answered(ErrorCode.NONE)
         if client_version > 0 and tv == 0:
@@ -192,19 +189,17 @@ class TxnCoordinator(Ledger):
             }
         )
 
-    # ------------------------------------------------------------------ the end of a transaction
-
     def end_txn(
         self, request: EndTxnRequest, version: int, *, now: int, tv: int, ids: ProducerIds
     ) -> Decision[EndTxnResponse]:
-        """EndTxn: the reply holds as soon as the outcome is in the log; markers follow."""
+        """EndTxn: replies when the outcome is in the log; markers follow."""
         claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
         rules = self._rules
         protocol = rules.bumping if version >= rules.since.end_bumps else rules.keeping
         held = self._held.get(claim.transactional_id)
         entry = None if held is None else held.entry
         pending = claim.transactional_id in self._pending
-        refused = refusal(protocol.judges, claim, entry, pending=pending)
+        refused = refusal(protocol.checks, claim, entry, pending=pending)
         if refused is not None:
             return refused
         assert entry is not None
@@ -213,7 +208,7 @@ class TxnCoordinator(Ledger):
         if isinstance(answer, ErrorCode):
             return Refused(answer)
         if answer is EndAction.REPLAY:
-            ended = self._rules.transitions.completed(entry, now=now) if entry.state in PREPARED else entry
+            ended = self._rules.transitions.completed(entry, now) if entry.state in PREPARED else entry
             return Answered(_end_reply(ended, bumps=protocol.bumps))
         if not protocol.bumps:
             if entry.is_kept:
@@ -227,14 +222,15 @@ class TxnCoordinator(Ledger):
         if isinstance(bumped, Refused):
             return bumped
         # The client goes on with what will be once the markers are written.
-        completed = self._rules.transitions.completed(bumped, now=now)
+        completed = self._rules.transitions.completed(bumped, now)
         return self._propose(bumped, _end_reply(completed, bumps=True), tv=tv)
 
     def _prepared_bumping(
         self, entry: Entry, outcome: Outcome, *, now: int, tv: int, ids: ProducerIds
     ) -> Entry | Refused:
-        exhausted = entry.is_exhausted
-        if exhausted and entry.owner_epoch == EPOCH_MAX and outcome is Outcome.COMMIT:
+        owner_epoch = entry.producer_epoch if entry.next_producer_epoch == NONE else entry.owner_epoch
+        exhausted = owner_epoch >= EPOCH_LAST_USABLE
+        if owner_epoch == EPOCH_MAX and outcome is Outcome.COMMIT:
             return Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         if tv == 0:
             return Refused(ErrorCode.UNSUPPORTED_VERSION)
@@ -247,7 +243,7 @@ class TxnCoordinator(Ledger):
         )
 
     def _abort(self, entry: Entry, reply: T, *, now: int, tv: int, ids: ProducerIds) -> Refused | Proposed[T]:
-        """Abort an open transaction and fence its owner, in the way of the cluster's level, not of its client."""
+        """Abort an open transaction and fence its owner; the finalized level decides how, not the client's version."""
         after: Entry | Refused
         # What was kept at level 2 ends with a bump at every other, too: its owner's epoch has to be left behind.
         if tv >= transitions.BUMPING or entry.is_kept:
@@ -258,8 +254,6 @@ class TxnCoordinator(Ledger):
             return after
         return self._propose(after, reply, tv=tv, facts=(Fact("fenced", producer_fields(after) | {"tv": tv}),))
 
-    # ------------------------------------------------------------------ results of works
-
     def complete(
         self,
         work: WriteMarkers,
@@ -268,27 +262,29 @@ class TxnCoordinator(Ledger):
         now: int,
         tv: int,
     ) -> Decision[None]:
-        """Take the results of a work, none for what was lost; with the last of them the transaction is complete."""
+        """Adopt the results of a work, empty if its call was lost; after the last one the transaction is complete."""
         held = self._held.get(work.transactional_id)
         if held is None or held.offset != work.offset:
             return Answered(None)
-        done = [partition for partition in work.partitions if work.leader is None or results.get(partition) in MARKED]
-        for partition in done:
-            if partition in held.owing:
+        all_done = True
+        for partition in work.partitions:
+            if work.leader is not None and results.get(partition) not in MARKED:
+                all_done = False
+            elif partition in held.owing:
                 del held.owing[partition]
-        if held.owing and len(done) == len(work.partitions):
+        if held.owing and all_done:
             return Answered(None)
         # Even when all is done: should the record that says so be lost, it is proposed again.
         self._deadlines.put(work.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
         if held.owing or work.transactional_id in self._pending:
             return Answered(None)
-        completed = self._rules.transitions.completed(held.entry, now=now)
+        completed = self._rules.transitions.completed(held.entry, now)
         # In Kafka none are left; where the next transaction is open at once, it has some from its beginning.
         facts = _added_facts(completed, completed.partitions, tv) if self.tells else ()
         return self._propose(completed.fitting(VALUE_VERSIONS[tv]), None, tv=tv, facts=facts)
 
     def abort_timed_out(self, work: AbortTimedOut, *, now: int, tv: int, ids: ProducerIds) -> Decision[None]:
-        """Abort a transaction whose time is over; whatever keeps it from being done, it is tried again later."""
+        """Abort a transaction that has timed out; if that fails, it is tried again later."""
         held = self._held.get(work.transactional_id)
         if held is None or held.offset != work.offset:
             return Answered(None)
@@ -299,7 +295,7 @@ class TxnCoordinator(Ledger):
         return self._abort(held.entry, None, now=now, tv=tv, ids=ids)
 
     def expire(self, work: ExpireId, *, now: int) -> Decision[None]:
-        """Forget an id that has not been used for transactional.id.expiration.ms."""
+        """Forget an id that was not used for transactional.id.expiration.ms."""
         held = self._held.get(work.transactional_id)
         if held is None or held.offset != work.offset:
             return Answered(None)
@@ -308,8 +304,6 @@ class TxnCoordinator(Ledger):
         if work.transactional_id in self._pending:
             return Answered(None)
         return self._propose_removal(work.transactional_id, None)
-
-    # ------------------------------------------------------------------ showing
 
     def describe(self, transactional_id: str) -> Decision[describe_transactions_response.TransactionState]:
         """DescribeTransactions of one id."""
@@ -324,7 +318,7 @@ class TxnCoordinator(Ledger):
         return Answered(described(held.entry, held.owing if held.entry.state in PREPARED else held.entry.partitions))
 
     def listed(self, wanted: TransactionFilter, *, now: int) -> Iterator[list_transactions_response.TransactionState]:
-        """ListTransactions: what this partition adds to the answer."""
+        """ListTransactions: the entries of this partition."""
         beginning = (entry for each in self._pending if (entry := self.beginning(each)) is not None)
         return wanted.listed(chain(self.entries(), beginning), now=now)
 
@@ -334,6 +328,15 @@ def _added_facts(entry: Entry, partitions: Iterable[TopicPartition], tv: int) ->
         Fact("partitions_added", producer_fields(entry) | {"topic": topic, "partition": index, "tv": tv})
         for topic, index in partitions
     )
+
+
+def _present_pair(request: InitProducerIdRequest, entry: Entry) -> InitProducerIdResponse:
+    """The owner's id and epoch; with a kept transaction, those of the transaction as well (KIP-939)."""
+    response = InitProducerIdResponse(producer_id=entry.owner_id, producer_epoch=entry.owner_epoch)
+    if request.keep_prepared_txn and entry.state is TxnState.ONGOING:
+        response.ongoing_txn_producer_id = entry.producer_id
+        response.ongoing_txn_producer_epoch = entry.producer_epoch
+    return response
 
 
 def _end_reply(entry: Entry, *, bumps: bool) -> EndTxnResponse:

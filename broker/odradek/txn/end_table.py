@@ -1,8 +1,8 @@
-"""What EndTxn does, by state, outcome and epoch relation (Kafka's `TransactionCoordinator.endTransaction`).
+"""The effect of EndTxn, by state, outcome and epoch relation (Kafka's `TransactionCoordinator.endTransaction`).
 
-The version of the request picks the table, not the finalized level of the feature:
+The version of the request selects the table, not the finalized level of the feature:
 up to v4 a transaction ends in its own epoch, from v5 on its end bumps the epoch (KIP-890).
-Every row is there, those too that the checks before the table keep anybody from reaching.
+The tables are complete, with rows that the checks before them make unreachable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from odradek.txn.checks import Judge
+from odradek.txn.checks import Condition
 from odradek.txn.states import EpochRelation, Outcome, TxnState
 from odradek.wire.errors import ErrorCode
 
@@ -31,14 +31,14 @@ __all__ = [
 
 
 class EndAction(Enum):
-    """What is done where nothing is refused."""
+    """The effect of a request that is not refused."""
 
     PREPARE = "prepare"
     """Decide the outcome of the open transaction."""
     PREPARE_EMPTY = "abort of nothing"
-    """No transaction was open: the epoch is bumped all the same, and no partition gets a marker."""
+    """No transaction was open: bump the epoch all the same; no partition gets a marker."""
     REPLAY = "answer again"
-    """The retry of an end that is done."""
+    """Repeat the answer to a retry."""
 
 
 EndAnswer = EndAction | ErrorCode
@@ -48,7 +48,7 @@ _BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
 _WRONG_STATE = ErrorCode.INVALID_TXN_STATE
 _FENCED = ErrorCode.PRODUCER_FENCED
 _NEVER = ErrorCode.UNKNOWN_SERVER_ERROR
-"""States in which no id is ever found."""
+"""States that no stored id has."""
 
 _COMMIT, _ABORT = Outcome.COMMIT, Outcome.ABORT
 _CURRENT, _BUMPED, _OVERFLOW = EpochRelation.CURRENT, EpochRelation.BUMPED_RETRY, EpochRelation.OVERFLOW_RETRY
@@ -126,17 +126,17 @@ END_TXN_BUMPING = _end_txn_bumping()
 
 
 class EndProtocol(Struct, frozen=True):
-    """How the end of a transaction is asked for in one range of versions."""
+    """EndTxn in one range of versions."""
 
-    judges: tuple[Judge, ...]
+    checks: tuple[Condition, ...]
     table: EndTable
     bumps: bool
 
 
 ADD_CLIENT_VERSIONS: Mapping[int, int] = MappingProxyType({0: 0, 2: 2})
-"""What the record of an add says of the client: 2 where a broker adds for it."""
+"""The client version in the record of an add: 2 if a broker adds for the client."""
 
 END_CLIENT_VERSIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
     {(level, bumps): 2 if bumps else 0 for level in range(3) for bumps in (False, True)}
 )
-"""What the record of an end says of the client, by the level of transaction.version and by whether the end bumps."""
+"""The client version in the record of an end, by the level of transaction.version and whether the end bumps."""

@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 VALUE_VERSIONS = (0, 1, 1)
-"""The version of the values that are written, by the level of transaction.version."""
+"""The version of written values, by the level of transaction.version."""
 NONE = -1
 """No producer id, no epoch, no timestamp."""
 EPOCH_MAX = 2**15 - 1
 EPOCH_LAST_USABLE = EPOCH_MAX - 1
-"""No client begins a transaction with an epoch beyond this one, so that there is always one left to fence it with."""
+"""Clients begin no transaction with an epoch beyond this one, so that one is always left for fencing."""
 TIMEOUT_NEVER = 2**31 - 1
 """The timeout of a two-phase commit (KIP-939): the coordinator never aborts it."""
 LAST_PRODUCER_EPOCH_TAG = 360
@@ -69,7 +69,7 @@ _STORED_STATES = frozenset(TxnState) - {TxnState.DEAD, TxnState.PREPARE_EPOCH_FE
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """Everything the coordinator knows of one transactional id."""
+    """The coordinator's knowledge of one transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -81,58 +81,53 @@ class Entry(Struct, frozen=True, gc=False):
     partitions: Partitions = ()
     """In order and without duplicates, so that equal sets are equal values."""
     previous_producer_id: int = NONE
-    """The producer id before the latest transition: it differs from the present one only right after a rotation."""
+    """The producer id before the latest transition; differs from the present one only directly after a rotation."""
     next_producer_id: int = NONE
-    """Reserved while a transaction ends that uses up the last epoch; or the owner's, of a transaction that was kept."""
+    """Reserved while a transaction with the last epoch ends; or the owner's, for a kept transaction."""
     next_producer_epoch: int = NONE
-    """With the next producer id: what the owner of a kept transaction has, or goes on with once it has ended (KIP-939).
+    """Epoch of the next producer id: the owner's beside a kept transaction, and after its end (KIP-939).
 
     Without one the next producer id begins at 0.
     """
     last_producer_epoch: int = NONE
-    """The epoch before the latest bump, if its holder may learn of the bump by retrying."""
+    """The epoch before the latest bump, if its holder may learn of the bump by a retry."""
     client_transaction_version: int = 0
-    """2 for a client that lets EndTxn bump the epoch, 0 for one that does not."""
+    """2 for a client that lets EndTxn bump the epoch, 0 for other clients."""
     epoch_used: bool = False
-    """The transaction that ended last was made in the present epoch, so that epoch is its owner's and nobody else's."""
+    """Whether the last transaction used the present epoch, so that only the owner can have it."""
 
     @property
     def is_kept(self) -> bool:
-        """A transaction is open that its owner's former self has begun: their ids and epochs are not the same."""
+        """Whether the owner has kept a transaction of its predecessor: their ids and epochs differ (KIP-939)."""
         return self.next_producer_epoch != NONE and self.state is TxnState.ONGOING
 
     @property
     def owner_id(self) -> int:
-        """The producer id of whoever may end the transaction."""
+        """The producer id that may end the transaction."""
         if self.next_producer_epoch != NONE and self.is_kept:
             return self.next_producer_id
         return self.producer_id
 
     @property
     def owner_epoch(self) -> int:
-        """The epoch that goes with it."""
+        """The epoch of `owner_id`."""
         if self.next_producer_epoch != NONE and self.is_kept:
             return self.next_producer_epoch
         return self.producer_epoch
 
     @property
     def is_exhausted(self) -> bool:
-        """No further epoch of the owner's producer id may be given to a client."""
+        """Whether the owner's producer id has no further epoch for a client."""
         return self.owner_epoch >= EPOCH_LAST_USABLE
 
-    @property
-    def expires(self) -> bool:
-        """An open transaction of it is aborted after its timeout."""
-        return self.timeout_ms != TIMEOUT_NEVER
-
     def fitting(self, version: int) -> Entry:
-        """The entry without what a value of this version refuses to carry."""
+        """The entry without fields that a value of this version cannot hold."""
         if version >= 1 or (self.client_transaction_version == 0 and self.next_producer_id == NONE):
             return self
         return replace(self, client_transaction_version=0, next_producer_id=NONE, next_producer_epoch=NONE)
 
     def as_stored(self, version: int) -> Entry:
-        """What of the entry is read back from a value of this version."""
+        """The entry as it is read back from a value of this version."""
         if version >= 1:
             return self
         return replace(self.fitting(version), previous_producer_id=NONE, last_producer_epoch=NONE, epoch_used=False)
@@ -140,12 +135,11 @@ class Entry(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=IDS_REMEMBERED)
 def encode_id(transactional_id: str) -> bytes:
-    """The key of an id's records."""
     return log_records.encode_key(TransactionLogKey(transactional_id=transactional_id))
 
 
 def decode_id(key: bytes) -> str | None:
-    """The id of a key; None for one that is not ours, or no key at all: a log must load whatever it holds."""
+    """The id of a key; None for another kind of key or none at all: a log must load in any case."""
     try:
         message = log_records.decode_key(key, TransactionLogKey)
     except DecodeError:
@@ -228,7 +222,7 @@ def log_value(entry: Entry, version: int) -> TransactionLogValue:
 
 
 def decode_entry(transactional_id: str, data: bytes) -> Entry | None:
-    """The entry of a value; None for a version or a state that is not known, or no value at all."""
+    """The entry of a value; None for an unknown version or state, or no value at all."""
     try:
         value = log_records.decode_value(data, TransactionLogValue)
     except DecodeError:

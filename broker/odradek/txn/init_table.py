@@ -1,6 +1,6 @@
-"""What InitProducerId does (KIP-360, "Safe Epoch Incrementing"; Kafka's `prepareInitProducerIdTransit`).
+"""The effect of InitProducerId (KIP-360, "Safe Epoch Incrementing"; Kafka's `prepareInitProducerIdTransit`).
 
-First the request is checked for itself, then its claim is classified, then the table answers.
+First the request is checked on its own, then its claim is classified, then the table decides.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from odradek.config.table import Config
     from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 
 __all__ = [
@@ -36,28 +37,19 @@ __all__ = [
 ]
 
 
-class Limits(Protocol):
-    """What the configuration of a broker says of InitProducerId."""
-
-    @property
-    def transaction_max_timeout_ms(self) -> int: ...
-    @property
-    def transaction_two_phase_commit_enable(self) -> bool: ...
-
-
 class InitRelation(Enum):
-    """How the producer id and epoch of a request lie to those of the transactional id."""
+    """The producer id and epoch of a request compared with those of the transactional id."""
 
     NEW_INSTANCE = "none given"
     CURRENT = "present epoch"
     RETRY = "last epoch"
-    """The epoch before the latest bump, of which the sender may not have heard."""
+    """The epoch before the latest bump; the client may not know of the bump."""
     STALE = "another epoch"
     STRANGER = "another producer id"
 
 
 class InitAction(Enum):
-    """What is done where nothing is refused."""
+    """The effect of a request that is not refused."""
 
     BUMP = "bump"
     BUMP_KEEPING_LAST = "bump, keep the last epoch"
@@ -81,7 +73,8 @@ def _resting() -> dict[tuple[InitRelation, bool], InitAnswer]:
         (InitRelation.CURRENT, False): InitAction.BUMP_KEEPING_LAST,
         (InitRelation.CURRENT, True): InitAction.ROTATE_KEEPING_LAST,
         (InitRelation.RETRY, False): InitAction.REPLAY,
-        # KIP-360, 2b. Kafka has run out of epochs here and answers UNKNOWN_SERVER_ERROR.
+        # KIP-360, 2b: the producer repeats an InitProducerId that had bumped the epoch, because it got no answer.
+        # The present epoch is answered again, even if it is the last one; Kafka answers UNKNOWN_SERVER_ERROR then.
         (InitRelation.RETRY, True): InitAction.REPLAY,
         (InitRelation.STALE, False): ErrorCode.PRODUCER_FENCED,
         (InitRelation.STALE, True): ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -112,11 +105,10 @@ INIT: InitTable = MappingProxyType(_init())
 """The answer by state, relation, and whether the epochs of the producer id are used up."""
 
 INIT_KEEPING: InitTable = MappingProxyType(dict.fromkeys(INIT, ErrorCode.UNSUPPORTED_VERSION))
-"""The same where a prepared transaction is to be kept (KIP-939), which Kafka 4.4 has not got to."""
+"""The same for a request to keep a prepared transaction (KIP-939), which Kafka 4.4 does not implement."""
 
 
 def init_relation(request: InitProducerIdRequest, entry: Entry) -> InitRelation:
-    """Classify the claim of a request."""
     producer_id, epoch = request.producer_id, request.producer_epoch
     if producer_id == NONE:
         return InitRelation.NEW_INSTANCE
@@ -129,19 +121,19 @@ def init_relation(request: InitProducerIdRequest, entry: Entry) -> InitRelation:
 
 
 def init_timeout(request: InitProducerIdRequest) -> int:
-    """The timeout the id gets: a two-phase commit has none (KIP-939)."""
+    """The timeout for the id: a two-phase commit has none (KIP-939)."""
     return TIMEOUT_NEVER if request.enable2_pc else request.transaction_timeout_ms
 
 
 class RequestCheck(Struct, frozen=True):
-    """One condition on the request alone."""
+    """A condition on the request alone."""
 
     meaning: str
     error: ErrorCode
-    holds: Callable[[InitProducerIdRequest, Limits], bool]
+    holds: Callable[[InitProducerIdRequest, Config], bool]
 
 
-def _has_valid_timeout(request: InitProducerIdRequest, config: Limits) -> bool:
+def _has_valid_timeout(request: InitProducerIdRequest, config: Config) -> bool:
     return request.enable2_pc or 0 < request.transaction_timeout_ms <= config.transaction_max_timeout_ms
 
 
@@ -168,13 +160,13 @@ REQUEST_CHECKS = (
     ),
     RequestCheck("the timeout is allowed", ErrorCode.INVALID_TRANSACTION_TIMEOUT, _has_valid_timeout),
 )
-"""Checks of a request with a transactional id, in order; one without an id has to pass the first only."""
+"""Checks of a request with a transactional id, in order; a request without one needs only the first."""
 
 
 def request_refusal(
-    request: InitProducerIdRequest, config: Limits, checks: tuple[RequestCheck, ...] = REQUEST_CHECKS
+    request: InitProducerIdRequest, config: Config, checks: tuple[RequestCheck, ...] = REQUEST_CHECKS
 ) -> Refused | None:
-    """The first check that the request fails, before anybody asks where its coordinator is."""
+    """The first check that the request fails, before the look-up of its coordinator."""
     for check in checks if request.transactional_id is not None else checks[:1]:
         if not check.holds(request, config):
             return Refused(check.error)

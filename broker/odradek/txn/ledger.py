@@ -1,7 +1,7 @@
-"""The state of one partition of `__transaction_state`: its log folded, and what the result owes the world.
+"""The state of one partition of `__transaction_state`: its folded log, and the works that follow from it.
 
-What the log cannot tell is kept beside it and may be lost: which partitions have acknowledged their marker, and when to
-try something again.
+Facts that are not in the log are kept in memory and may be lost: partitions that have acknowledged their marker, and
+times of retries.
 
 A prepared transaction owes markers until every partition has acknowledged one.
 They are owed by the record that prepared the transaction, not by producer id and epoch:
@@ -12,6 +12,7 @@ must not count for the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,12 +21,11 @@ from msgspec.structs import replace
 
 from odradek.core.machine import Fact, LogRecord, Machine, Parked, Proposed
 from odradek.records.record import iterate_records
-from odradek.txn.deadlines import Deadlines, next_tick
-from odradek.txn.entry import NONE, VALUE_VERSIONS, Entry, decode_id, encode_id
-from odradek.txn.markers import NO_LEADER, WriteMarkers
+from odradek.txn.decision_tables import rules_of
+from odradek.txn.entry import NONE, TIMEOUT_NEVER, VALUE_VERSIONS, Entry, decode_id, encode_id
 from odradek.txn.partitions import TopicPartition
-from odradek.txn.rules import rules_of
 from odradek.txn.states import COMPLETED_STATES, EXPIRABLE, PREPARED, TxnState
+from odradek.txn.works import NO_LEADER, AbortTimedOut, ExpireId, TxnWork, WriteMarkers
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MARKERS_AT_ONCE",
     "MARKER_RETRY_BACKOFF_MS",
-    "AbortTimedOut",
-    "ExpireId",
+    "Deadlines",
     "OwedTransaction",
     "LeaderOf",
     "Ledger",
-    "TxnWork",
+    "next_tick",
     "producer_fields",
 ]
 
@@ -50,36 +49,22 @@ LeaderOf = Callable[[str, int], int | None]
 
 MARKER_RETRY_BACKOFF_MS = 50
 MARKERS_AT_ONCE = 5_000
-"""How many partitions of a transaction are looked at together; the others follow when their leaders have answered."""
+"""Number of partitions of a transaction that are processed together; others follow when the leaders have answered."""
 
 
-class AbortTimedOut(Struct, frozen=True):
-    """Abort a transaction that has been open for too long: ask `TxnCoordinator.abort_timed_out`."""
-
-    key: Hashable
-    transactional_id: str
-    offset: int
-
-
-class ExpireId(Struct, frozen=True):
-    """Forget an id that nobody has used for long: ask `TxnCoordinator.expire`."""
-
-    key: Hashable
-    transactional_id: str
-    offset: int
-
-
-TxnWork = WriteMarkers | AbortTimedOut | ExpireId
+_STALE_MAX = 64
+LISTED_AT_ONCE = 1_000
+"""Number of keys that are listed at a time; the next call lists more."""
 
 
 class OwedTransaction(Struct):
-    """An entry, the offset of its record, and the partitions whose marker is still missing."""
+    """An entry, the offset of its record, and the partitions that still need a marker."""
 
     entry: Entry
     offset: int
     owing: dict[TopicPartition, None]
     under_way: dict[int | None, tuple[TopicPartition, ...]] = {}
-    """Those that a leader has been sent, until it is known what has become of them."""
+    """Partitions sent to a leader without a result so far."""
 
 
 class ProposedEntry(Proposed[T], frozen=True):
@@ -92,10 +77,85 @@ class ProposedEntry(Proposed[T], frozen=True):
 
 
 class _Pending(Struct, frozen=True):
-    """What was proposed for an id and waits to be committed (Kafka's `pendingState`)."""
+    """A proposal for an id that waits to be committed (Kafka's `pendingState`)."""
 
     offset: int
     proposed: ProposedEntry[object]
+
+
+def next_tick(at: int, interval_ms: int) -> int:
+    """The first run at or after `at` of a task that runs every `interval_ms`."""
+    return -(-at // interval_ms) * interval_ms
+
+
+class Deadlines:
+    """When to look at each key again (ms); the cost is proportional to the keys that are due.
+
+    A due key is listed once; it is listed again only after `put` or `again`.
+    """
+
+    def __init__(self) -> None:
+        self._at: dict[str, tuple[int, int]] = {}
+        """Time of each key, and the unique number of the `put` that set it."""
+        self._heap: list[tuple[int, int, str]] = []
+        """Keys to list; entries that a later `put` or `drop` has replaced are skipped."""
+        self._listed: set[str] = set()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def put(self, key: str, at: int) -> None:
+        """Look at the key at this time, in place of an earlier one."""
+        self._count += 1
+        if key in self._listed:
+            self._listed.remove(key)
+        self._at[key] = (at, self._count)
+        heappush(self._heap, (at, self._count, key))
+        # Now and then is often enough: between two looks there come no more stale ones than that.
+        if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self._at) + _STALE_MAX:
+            self._heap = [entry for entry in self._heap if self._at.get(entry[2]) == entry[:2]]
+            heapify(self._heap)
+
+    def drop(self, key: str) -> None:
+        self._at.pop(key, None)
+        self._listed.discard(key)
+
+    def again(self, key: str) -> bool:
+        """List a key once more that was listed and is still there; False if it was not listed."""
+        if key not in self._listed:
+            return False
+        self.put(key, self._at[key][0])
+        return True
+
+    def due(self, now: int) -> list[str]:
+        """The keys whose time has come since the last listing, by time."""
+        listed: list[str] = []
+        if not self._heap or self._heap[0][0] > now:
+            return listed
+        room = LISTED_AT_ONCE
+        while room and self._heap and self._heap[0][0] <= now:
+            room -= 1
+            at, count, key = heappop(self._heap)
+            if self._at.get(key) == (at, count):
+                listed.append(key)
+        self._listed.update(listed)
+        return listed
+
+    def owed(self, now: int) -> tuple[list[str], int | None]:
+        """The keys that are `due`, and when there will be others."""
+        heap, held = self._heap, self._at
+        listed = self.due(now) if heap and heap[0][0] <= now else []
+        while heap and held.get(heap[0][2]) != heap[0][:2]:
+            heappop(heap)
+        return listed, heap[0][0] if heap else None
+
+    def wake_at(self) -> int | None:
+        """When `due` lists something next, or None."""
+        heap, held = self._heap, self._at
+        while heap and held.get(heap[0][2]) != heap[0][:2]:
+            heappop(heap)
+        return heap[0][0] if heap else None
 
 
 class Ledger(Machine["TxnWork"]):
@@ -110,15 +170,13 @@ class Ledger(Machine["TxnWork"]):
         self._held: dict[str, OwedTransaction] = {}
         self._pending: dict[str, _Pending] = {}
         self._waiting: dict[str, dict[Hashable, None]] = {}
-        """Who waits until something becomes of an id."""
+        """Requests that wait for a decision about an id."""
         self._waits_for: dict[Hashable, str] = {}
         self._tokens = 0
         self._deadlines = Deadlines()
-        """When to look at which id again: what it owes then follows from its state."""
+        """When to look at each id again; its state says what it owes then."""
         self.tells = True
-        """Whether somebody listens to what happens; else no facts are made of it."""
-
-    # ------------------------------------------------------------------ what there is
+        """Whether facts have any reader; otherwise none are made."""
 
     def entry(self, transactional_id: str) -> Entry | None:
         """The committed entry of an id."""
@@ -130,28 +188,27 @@ class Ledger(Machine["TxnWork"]):
         return (held.entry for held in self._held.values())
 
     def beginning(self, transactional_id: str) -> Entry | None:
-        """What is shown of an id whose first record waits to be committed: nobody has its first epoch yet."""
+        """For descriptions: an id whose first record waits to be committed."""
         pending = self._pending.get(transactional_id)
         entry = None if pending is None or transactional_id in self._held else pending.proposed.entry
         return None if entry is None else replace(entry, producer_epoch=NONE)
 
     def owing(self, transactional_id: str) -> Collection[TopicPartition]:
-        """The partitions whose marker the transaction that this id ends still lacks."""
+        """The partitions without a marker for the ending transaction of this id."""
         held = self._held.get(transactional_id)
         return () if held is None or held.entry.state not in PREPARED else held.owing
 
     def aborted_at(self, transactional_id: str) -> int | None:
-        """When the open transaction of this id is aborted if nobody ends it before (ms); None where it never is."""
+        """When the open transaction of this id is aborted (ms); None if it has no deadline."""
         entry = self.entry(transactional_id)
-        is_open = entry is not None and entry.state not in PREPARED and entry.state not in EXPIRABLE
-        return self._times_out_at(entry) if entry is not None and is_open and entry.expires else None
+        if entry is None or entry.state in PREPARED or entry.state in EXPIRABLE or entry.timeout_ms == TIMEOUT_NEVER:
+            return None
+        return self._times_out_at(entry)
 
     @property
     def transactions_owing_markers(self) -> int:
-        """How many transactions wait for their markers."""
+        """Number of transactions that wait for markers."""
         return sum(held.entry.state in PREPARED for held in self._held.values())
-
-    # ------------------------------------------------------------------ proposing and folding
 
     def _propose(self, after: Entry, reply: T, *, tv: int, facts: tuple[Fact, ...] = ()) -> Proposed[T]:
         value = self._rules.value.encode(after, VALUE_VERSIONS[tv])
@@ -163,7 +220,7 @@ class Ledger(Machine["TxnWork"]):
         return ProposedEntry((LogRecord(encode_id(transactional_id), None),), reply, None, transactional_id)
 
     def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
-        """Adopt what was proposed, which need not be read back from the log."""
+        """Adopt a proposal without reading it back from the log."""
         if type(proposed) is not ProposedEntry:
             return False
         transactional_id = proposed.transactional_id
@@ -219,7 +276,7 @@ class Ledger(Machine["TxnWork"]):
         self.facts.extend(proposal.facts)
 
     def _wait(self, transactional_id: str) -> Parked[T]:
-        """Let somebody wait; the reply is None, whatever becomes of the id."""
+        """Park a request until something happens to the id; the reply is always None."""
         self._tokens += 1
         token = ("waiting", transactional_id, self._tokens)
         self._waiting.setdefault(transactional_id, {})[token] = None
@@ -227,7 +284,6 @@ class Ledger(Machine["TxnWork"]):
         return Parked(token)
 
     def abandoned(self, token: Hashable) -> None:
-        """Whoever waited has gone away."""
         transactional_id = self._waits_for.pop(token, None)
         if transactional_id is not None:
             tokens = self._waiting[transactional_id]
@@ -250,8 +306,11 @@ class Ledger(Machine["TxnWork"]):
         if state in PREPARED:
             self._deadlines.put(transactional_id, 0)
         elif state in EXPIRABLE:
-            self._deadlines.put(transactional_id, self._expires_at(entry))
-        elif entry.expires:
+            # Kafka looks at regular intervals, for ids that were not used for long.
+            interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+            expires_at = entry.last_update_timestamp + self._config.transactional_id_expiration_ms
+            self._deadlines.put(transactional_id, next_tick(expires_at, interval_ms))
+        elif entry.timeout_ms != TIMEOUT_NEVER:
             self._deadlines.put(transactional_id, self._times_out_at(entry))
         else:
             self._deadlines.drop(transactional_id)
@@ -261,14 +320,8 @@ class Ledger(Machine["TxnWork"]):
         interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         return next_tick(entry.start_timestamp + entry.timeout_ms + 1, interval_ms)
 
-    def _expires_at(self, entry: Entry) -> int:
-        interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
-        return next_tick(entry.last_update_timestamp + self._config.transactional_id_expiration_ms, interval_ms)
-
-    # ------------------------------------------------------------------ what is owed
-
     def owed(self, now: int) -> tuple[Sequence[TxnWork], int | None]:
-        """What is `due`, and when something more is."""
+        """The works that are `due`, and the time of the next ones."""
         listed, wakes_at = self._deadlines.owed(now)
         if not listed:
             return (), wakes_at
@@ -276,7 +329,7 @@ class Ledger(Machine["TxnWork"]):
         return works, self._deadlines.wake_at()
 
     def due(self, now: int) -> Sequence[TxnWork]:
-        """Markers of prepared transactions, aborts of those that are open for too long, ids to forget."""
+        """Markers of prepared transactions, aborts of those that have timed out, ids to forget."""
         return self._works(self._deadlines.due(now), now)
 
     def _works(self, listed: Sequence[str], now: int) -> list[TxnWork]:
@@ -335,7 +388,7 @@ class Ledger(Machine["TxnWork"]):
         return works
 
     def ended(self, work: TxnWork) -> bool:
-        """A work is over; what came of it has been reported, or it was in vain and is owed again."""
+        """A work is over: its result was reported, or it is owed again."""
         if type(work) is WriteMarkers and work.transactional_id in self._held:
             held = self._held[work.transactional_id]
             if held.offset == work.offset and work.leader in held.under_way:
@@ -343,12 +396,11 @@ class Ledger(Machine["TxnWork"]):
         return self._deadlines.again(work.transactional_id)
 
     def wake_at(self) -> int | None:
-        """When something more is owed."""
         return self._deadlines.wake_at()
 
 
 def _steps(before: TxnState | None, after: TxnState) -> Iterator[tuple[TxnState | None, TxnState]]:
-    """The changes that one record brings: what opens the next transaction has completed the one before."""
+    """The state changes of one record: a record that opens a transaction has also completed the one before."""
     if before is after:
         return
     if before in PREPARED and after is TxnState.ONGOING:
@@ -359,7 +411,7 @@ def _steps(before: TxnState | None, after: TxnState) -> Iterator[tuple[TxnState 
 
 
 def producer_fields(entry: Entry) -> dict[str, object]:
-    """Which producer a fact is about."""
+    """The producer in a fact."""
     return {
         "transactional_id": entry.transactional_id,
         "producer_id": entry.producer_id,

@@ -21,7 +21,7 @@ __all__ = ["TransactionFilter", "described"]
 
 
 class TransactionFilter:
-    """What a ListTransactions asks for, made ready once for all partitions of a node."""
+    """The conditions of a ListTransactions, prepared once for all partitions of a node."""
 
     def __init__(self, request: ListTransactionsRequest, matches: Callable[[str], bool] | None) -> None:
         self.unknown_state_filters = [name for name in dict.fromkeys(request.state_filters) if name not in STATE_NAMES]
@@ -42,7 +42,7 @@ class TransactionFilter:
         return cls(request, matches)
 
     def listed(self, entries: Iterable[Entry], *, now: int) -> Iterator[list_transactions_response.TransactionState]:
-        """The entries that pass, as the response shows them."""
+        """The matching entries, as the response shows them."""
         for entry in entries:
             if self._passes(entry, now):
                 yield list_transactions_response.TransactionState(
@@ -63,7 +63,7 @@ class TransactionFilter:
 
 
 def described(entry: Entry, partitions: Collection[TopicPartition]) -> describe_transactions_response.TransactionState:
-    """An entry as DescribeTransactions shows it, with the partitions it still has to do with."""
+    """An entry as DescribeTransactions shows it, with its remaining partitions."""
     return describe_transactions_response.TransactionState(
         transactional_id=entry.transactional_id,
         transaction_state=entry.state.title,

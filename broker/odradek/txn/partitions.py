@@ -1,7 +1,8 @@
-"""The partitions of a transaction: an immutable set in order, a tuple for a few of them, `ManyPartitions` beyond that.
+"""The partitions of a transaction: an immutable ordered set; a tuple for a few, `ManyPartitions` for more.
 
 The record of a transaction names all of its partitions each time that one joins (Kafka's `TransactionLog`), so bytes
-are copied in proportion to the transaction. Nothing else is: what joins is compared, kept and encoded on its own.
+are
+copied in proportion to the transaction. Everything else is proportional to the partitions that join.
 """
 
 from __future__ import annotations
@@ -29,24 +30,25 @@ TopicPartition = tuple[str, int]
 FEW_MAX = 16
 """The largest tuple: it is searched, sorted and encoded faster than a table is made."""
 ENCODED_REMEMBERED = 128
-"""Tuples of which the bytes are kept: those of a transaction stay the same while it ends."""
+"""Number of tuples with stored bytes: the partitions of a transaction stay the same while it ends."""
 
 _INDEX_BYTES = 4
+_ONE_BYTE = 0x80
 
 
 class _Grown:
-    """What the versions of one growing set share; a version is the first so many of it."""
+    """Shared by the versions of one growing set; each version is a prefix of it."""
 
     __slots__ = ("count", "encoded", "numbers", "packed")
 
     def __init__(self) -> None:
         self.count = 0
         self.numbers: dict[str, dict[int, int]] = {}
-        """By topic and index, how many partitions came before."""
+        """By topic and index, the number of earlier partitions."""
         self.packed: dict[str, bytes] = {}
-        """The indexes of each topic as big-endian int32, in the order in which they came."""
+        """The indexes of each topic as big-endian int32, in the order of arrival."""
         self.encoded: dict[str, bytes] = {}
-        """Each topic with them, as a value of the log has it."""
+        """Each topic with its indexes, as in a value of the log."""
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
         for topic, indexes in by_topic(partitions).items():
@@ -57,7 +59,7 @@ class _Grown:
             self.encoded[topic] = _encoded_topic(topic, packed)
 
     def encoded_with(self, partitions: Collection[TopicPartition]) -> Collection[bytes]:
-        """Each topic as a value of the log has it, with these partitions after those that are shared."""
+        """Each topic as in a value of the log, with these partitions after the shared ones."""
         if not partitions:
             return self.encoded.values()
         encoded = self.encoded.copy()
@@ -72,7 +74,8 @@ class ManyPartitions(Collection[TopicPartition]):
     """More than `FEW_MAX` partitions.
 
     A set that grows from another one shares the partitions of that one and has the new ones beside them; they are moved
-    to the shared ones when the next set grows from it. So a set whose record was refused leaves nothing behind.
+    to the
+    shared ones when the next set grows from it. So a set whose record was refused leaves nothing behind.
     """
 
     __slots__ = ("_count", "_grown", "_new")
@@ -108,7 +111,7 @@ class ManyPartitions(Collection[TopicPartition]):
         return {topic: sorted(topics[topic]) for topic in sorted(topics)}
 
     def encoded(self) -> bytes:
-        """The array of partitions in a value of version 1 of `__transaction_state`, in the order in which they came."""
+        """The array of partitions in a value of version 1 of `__transaction_state`, in the order of arrival."""
         grown = self._grown
         if grown.count != self._count:
             # Another set has grown from this one.
@@ -126,7 +129,7 @@ class ManyPartitions(Collection[TopicPartition]):
         return self._count + len(self._new)
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        """In the order in which they came."""
+        """In the order of arrival."""
         return chain(self._shared(), self._new)
 
     def __eq__(self, other: object) -> bool:
@@ -152,7 +155,7 @@ Partitions: TypeAlias = tuple[TopicPartition, ...] | ManyPartitions
 
 
 def sorted_partitions(partitions: Iterable[TopicPartition]) -> Partitions:
-    """Partitions as an entry holds them."""
+    """Partitions in the form of an entry."""
     ordered = tuple(sorted(set(partitions)))
     return ManyPartitions(_Grown(), dict.fromkeys(ordered)) if ordered[FEW_MAX:] else ordered
 
@@ -185,24 +188,24 @@ def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 @lru_cache(maxsize=ENCODED_REMEMBERED)
 def encoded_few(partitions: tuple[TopicPartition, ...]) -> bytes:
-    """The same as `ManyPartitions.encoded`, of a few."""
+    """As `ManyPartitions.encoded`, for a few."""
     return _array([_encoded_topic(topic, _packed(indexes)) for topic, indexes in by_topic(partitions).items()])
 
 
 def _array(topics: Collection[bytes]) -> bytes:
-    count = bytearray()
-    write_varint(count, len(topics) + 1)
-    return b"".join((count, *topics))
+    return b"".join((_varint(len(topics) + 1), *topics))
 
 
 def _encoded_topic(topic: str, packed: bytes) -> bytes:
-    out = bytearray()
     name = topic.encode()
-    write_varint(out, len(name) + 1)
-    out += name
-    write_varint(out, len(packed) // _INDEX_BYTES + 1)
-    out += packed
-    out.append(0)
+    return b"".join((_varint(len(name) + 1), name, _varint(len(packed) // _INDEX_BYTES + 1), packed, b"\0"))
+
+
+def _varint(value: int) -> bytes:
+    if value < _ONE_BYTE:
+        return value.to_bytes()
+    out = bytearray()
+    write_varint(out, value)
     return bytes(out)
 
 

@@ -1,4 +1,4 @@
-"""The producer ids a broker may give out, and the calls to the controller that bring the next block of them."""
+"""The producer ids of a broker, and its requests to the controller for the next block."""
 
 from __future__ import annotations
 
@@ -11,37 +11,23 @@ from odradek.wire.messages.allocate_producer_ids_response import AllocateProduce
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.flow import Kernel
-    from odradek.core.timers import Timers
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.host.peers import Peers
-    from odradek.host.settings import Settings
 
 __all__ = ["ProducerIdSupply"]
 
 
 class ProducerIdSupply(ProducerIds):
-    """Blocks of ids that are fetched before they are needed; the first one too, unless the cluster starts bare."""
+    """Blocks of ids that are fetched before they are needed; also the first one, unless the cluster starts bare."""
 
-    def __init__(
-        self,
-        node_id: int,
-        peers: Peers,
-        *,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        kernel: Kernel,
-        timers: Timers,
-    ) -> None:
-        super().__init__(at_start=settings.config.odradek_internal_topics_at_start)
-        self._node_id = node_id
+    def __init__(self, node: Host, peers: Peers) -> None:
+        super().__init__(at_start=node.settings.config.odradek_internal_topics_at_start)
+        self._node_id = node.node_id
         self._peers = peers
-        self._metadata = metadata
-        self._clock = clock
-        self._kernel = kernel
-        self._timers = timers
+        self._metadata = node.metadata
+        self._clock = node.clock
+        self._kernel = node.kernel
+        self._timers = node.timers
         self._asking = False
 
     def take(self) -> int | None:
@@ -51,7 +37,7 @@ class ProducerIdSupply(ProducerIds):
         return producer_id
 
     def pump(self) -> None:
-        """Ask for the block that is wanted, unless that is under way."""
+        """Request a block if one is due and none is on its way."""
         for _ in self.due(self._clock.now):
             if not self._asking:
                 self._asking = True

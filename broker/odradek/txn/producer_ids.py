@@ -1,8 +1,8 @@
-"""The producer ids that a broker may give out: blocks it gets from the controller (Kafka's `RPCProducerIdManager`).
+"""The producer ids that a broker may give out: blocks from the controller (Kafka's `RPCProducerIdManager`).
 
-The next block is asked for when most of the present one is used; the first one when the broker starts, or as Kafka
-does it, when somebody needs an id.
-Without an id in hand the client hears COORDINATOR_LOAD_IN_PROGRESS and asks again.
+The next block is requested when most of the present one is used; the first one at the start of the broker or, as in
+Kafka,
+when an id is needed. Without an id in hand a client gets COORDINATOR_LOAD_IN_PROGRESS and retries.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class AllocateProducerIds(Struct, frozen=True):
 
 
 class ProducerIds:
-    """The ids in hand: what is left of one block, and perhaps the next block whole.
+    """The rest of one block of ids, and perhaps the whole next block.
 
-    `at_start` says whether the first block is due before somebody has asked for an id.
+    `at_start`: whether the first block is due before an id is needed.
     """
 
     def __init__(self, *, at_start: bool = True) -> None:
@@ -54,7 +54,7 @@ class ProducerIds:
         return producer_id
 
     def granted(self, start: int, length: int) -> None:
-        """The controller gave the ids from `start`."""
+        """The controller granted the ids from `start`."""
         assert length > 0
         self._wanted = False
         if self._next == self._end:
@@ -63,11 +63,11 @@ class ProducerIds:
             self._following = (start, length)
 
     def failed(self, now: int) -> None:
-        """The controller gave nothing: ask again after a while."""
+        """AllocateProducerIds returned no block: `due` asks the controller again after RETRY_BACKOFF_MS."""
         self._not_before = now + RETRY_BACKOFF_MS
 
     def due(self, now: int) -> Iterator[AllocateProducerIds]:
-        """The request that is owed, if one is."""
+        """The request that is owed, if any."""
         if self._not_before is not None and now >= self._not_before:
             self._not_before = None
         if self._wanted and self._not_before is None:

@@ -1,20 +1,21 @@
-"""The transaction coordinator on a node: its shard, and how its works are done."""
+"""The transaction coordinator on a node: its shard, and its works."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING
 
-from odradek.host.shard import Shard, ShardParts
+from odradek.host.exchange import asks_itself
+from odradek.host.shard import Shard
 from odradek.txn.coordinator import TxnCoordinator
-from odradek.txn.ledger import AbortTimedOut, ExpireId, TxnWork
-from odradek.txn.markers import NO_LEADER, WriteMarkers, marker_results, markers_request
+from odradek.txn.works import NO_LEADER, AbortTimedOut, ExpireId, TxnWork, WriteMarkers, marker_results, markers_request
 from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.host.metadata import Metadata
+    from odradek.host.exchange import Serving
     from odradek.host.peers import Peers
+    from odradek.host.replicas import Replicas
     from odradek.log.partition import Partition
     from odradek.txn.partitions import TopicPartition
     from odradek.txn.producer_id_supply import ProducerIdSupply
@@ -28,36 +29,39 @@ class TransactionShard(Shard[TxnWork]):
 
     def __init__(
         self,
-        parts: ShardParts,
+        node: Serving,
+        replicas: Replicas,
         partition: Partition,
         *,
-        metadata: Metadata,
         peers: Peers,
         producer_ids: ProducerIdSupply,
         write_here: Callable[[WriteMarkers], Coroutine[object, None, Mapping[TopicPartition, ErrorCode]]],
         markers_version: int,
     ) -> None:
-        """`write_here` writes markers to partitions of this broker.
-
-        `markers_version`: of WriteTxnMarkers, as brokers of this release speak it.
-        """
-        self.metadata = metadata
+        """`write_here` writes markers to partitions of this broker; `markers_version`: of WriteTxnMarkers."""
+        self.metadata = node.metadata
+        self.settings = node.settings
+        self._node = node
         self._peers = peers
         self._producer_ids = producer_ids
         self._write_here = write_here
         self._markers_version = markers_version
         self.machine = TxnCoordinator(
-            config=parts.settings.config, coordinator_epoch=partition.leader_epoch, leader_of=self._leader_of
+            config=node.settings.config, coordinator_epoch=partition.leader_epoch, leader_of=self._leader_of
         )
-        self.machine.tells = parts.facts.told
-        super().__init__(parts, partition, self.machine)
+        self.machine.tells = node.facts.told
+        super().__init__(node, replicas.replication, replicas.appended, partition, self.machine)
 
     async def perform(self, work: TxnWork) -> None:
-        """Write markers, abort what has timed out, forget what has expired."""
+        """Write markers, abort timed-out transactions, forget expired ids."""
         machine, clock = self.machine, self._clock
         results: Mapping[TopicPartition, ErrorCode] = {}
-        if isinstance(work, WriteMarkers) and work.leader is not None:
-            results = await self._write_markers(work, work.leader)
+        if isinstance(work, WriteMarkers) and (leader := work.leader) is not None:
+            # The client hears of its outcome first; on its way to another broker a marker is later than that anyway.
+            is_here = asks_itself(self._node, leader, ApiKey.WRITE_TXN_MARKERS)
+            if is_here or self._peers.is_here(leader):
+                await self._turns.behind_answers()
+            results = await (self._write_here(work) if is_here else self._ask_to_write(work, leader))
             if self.resigned:
                 return
         tv = self.metadata.transaction_version
@@ -69,13 +73,7 @@ class TransactionShard(Shard[TxnWork]):
             case ExpireId():
                 await self.carry_out(machine.expire(work, now=clock.now))
 
-    async def _write_markers(self, work: WriteMarkers, leader: int) -> Mapping[TopicPartition, ErrorCode]:
-        # The client hears of its outcome first; on its way to another broker a marker is later than that anyway.
-        if self._peers.asks_itself(leader, ApiKey.WRITE_TXN_MARKERS):
-            await self._turns.behind_answers()
-            return await self._write_here(work)
-        if self._peers.is_here(leader):
-            await self._turns.behind_answers()
+    async def _ask_to_write(self, work: WriteMarkers, leader: int) -> Mapping[TopicPartition, ErrorCode]:
         response = await self._peers.call(
             leader,
             ApiKey.WRITE_TXN_MARKERS,

@@ -1,6 +1,6 @@
-"""The states of a transactional id, and which may follow which (Kafka's `TransactionState`).
+"""The states of a transactional id, and their permitted order (Kafka's `TransactionState`).
 
-Three small enums classify what a request meets; the tables of `end_table` and `init_table` are keyed by them.
+Three small enums classify a request; they are the keys of `end_table` and `init_table`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TxnState(IntEnum):
 
 
 class Outcome(Enum):
-    """What the end of a transaction does with it."""
+    """The outcome of a transaction."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -54,19 +54,20 @@ class Outcome(Enum):
 
 
 class EpochRelation(Enum):
-    """How the producer id and epoch of an EndTxn lie to those of the transactional id.
+    """The producer id and epoch of an EndTxn compared with those of the transactional id.
 
-    The two retries are told from the epochs alone, not from something remembered, so they are still told after a
-    failover (KIP-890, "Bump Epoch on Each Transaction for New Clients").
+    The epochs alone identify the two retries, without any memory of requests, so a new coordinator finds them too
+    (KIP-890,
+    "Bump Epoch on Each Transaction for New Clients").
     """
 
     CURRENT = "current"
     BUMPED_RETRY = "bumped retry"
     """One below: the transaction that this request ended has bumped the epoch."""
     OVERFLOW_RETRY = "overflow retry"
-    """The last epoch of the previous producer id: ending that transaction moved on to the present producer id."""
+    """The last epoch of the previous producer id: the end of that transaction moved on to the present producer id."""
     ONE_BEHIND = "one behind"
-    """One below, and no retry: the transaction that ended last was made in the present epoch, which it kept."""
+    """One below, and no retry: the last transaction used the present epoch, and kept it."""
     STALE = "stale"
     FUTURE = "future"
 
@@ -87,13 +88,13 @@ _TITLES = MappingProxyType(
 )
 
 STATE_NAMES = MappingProxyType({title: state for state, title in _TITLES.items()})
-"""States by the name that the APIs show."""
+"""States by their names in the APIs."""
 
 RESTING = frozenset({TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT})
 """No transaction is open and none is ending."""
 
 PREPARED = frozenset({TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT})
-"""The outcome is decided, and markers are owed. Kafka has a transition to Complete pending all the while."""
+"""The outcome is decided, and markers are owed. Kafka has a pending transition to Complete all the while."""
 
 EXPIRABLE = RESTING
 """An id in these states may expire."""
@@ -110,7 +111,7 @@ ALLOWED = MappingProxyType(
         TxnState.PREPARE_EPOCH_FENCE: frozenset({TxnState.ONGOING}),
     }
 )
-"""For each state those that may come before it (Kafka's valid previous states)."""
+"""For each state its permitted previous states (Kafka's valid previous states)."""
 
 PREPARED_STATES = MappingProxyType({Outcome.COMMIT: TxnState.PREPARE_COMMIT, Outcome.ABORT: TxnState.PREPARE_ABORT})
 """The state in which markers of an outcome are owed."""
@@ -118,7 +119,7 @@ PREPARED_STATES = MappingProxyType({Outcome.COMMIT: TxnState.PREPARE_COMMIT, Out
 COMPLETED_STATES = MappingProxyType(
     {TxnState.PREPARE_COMMIT: TxnState.COMPLETE_COMMIT, TxnState.PREPARE_ABORT: TxnState.COMPLETE_ABORT}
 )
-"""Where a prepared transaction goes when its markers are written."""
+"""The state of a prepared transaction after its last marker."""
 
 OUTCOMES = (Outcome.ABORT, Outcome.COMMIT)
-"""The outcome that a request's flag `committed` stands for."""
+"""The outcome for a request's flag `committed`."""

@@ -1,4 +1,4 @@
-"""What each transition makes of an entry (Kafka's `TransactionMetadata.prepare...`), and what it must not do.
+"""Transitions of an entry (Kafka's `TransactionMetadata.prepare...`), and their invariants.
 
 Every function is pure: the old entry and the time in, the new entry out.
 """
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 BUMPING = 2
-"""The client transaction version with which the end of a transaction bumps the epoch."""
+"""The client transaction version whose EndTxn bumps the epoch."""
 
 
 def created(transactional_id: str, producer_id: int, *, timeout_ms: int, now: int) -> Entry:
@@ -65,7 +65,7 @@ def rotated(entry: Entry, producer_id: int, *, timeout_ms: int, keep_last: bool,
 
 
 def replayed(entry: Entry, *, timeout_ms: int, now: int) -> Entry:
-    """The retry of an InitProducerId that had bumped: nothing but the timestamps changes.
+    """The retry of an InitProducerId that had bumped: only the timestamps change.
 
     The previous producer id stays, so that the retry can be retried (KIP-360, 2b); Kafka overwrites it here.
     """
@@ -76,7 +76,7 @@ def kept(entry: Entry, *, next_producer_id: int, now: int) -> Entry:
     """InitProducerId that keeps the open transaction (KIP-939): its owner has another epoch from now on.
 
     The transaction keeps its own id and epoch, which are in its records, and its timeout. The owner's next epoch is in
-    `next_producer_epoch`, 0 where the epochs of its id were used up and `next_producer_id` is a fresh one.
+    `next_producer_epoch`; it is 0 if the epochs of its id were used up and `next_producer_id` is a fresh one.
     """
     is_fresh = next_producer_id != NONE
     return replace(
@@ -111,7 +111,7 @@ def added(entry: Entry, partitions: Iterable[TopicPartition], *, client_version:
 
 
 def prepared(entry: Entry, outcome: Outcome, *, client_version: int = 0, now: int) -> Entry:
-    """The end of a transaction, decided with the epoch it was made in (EndTxn up to v4)."""
+    """The end of a transaction in its own epoch (EndTxn up to v4)."""
     return replace(
         entry,
         state=PREPARED_STATES[outcome],
@@ -126,14 +126,16 @@ def prepared(entry: Entry, outcome: Outcome, *, client_version: int = 0, now: in
 def prepared_bumping(
     entry: Entry, outcome: Outcome, *, next_producer_id: int, client_version: int = BUMPING, now: int
 ) -> Entry:
-    """The end of a transaction with the bumped epoch (KIP-890); also an abort where none was open.
+    """The end of a transaction with the bumped epoch (KIP-890); also an abort without an open transaction.
 
-    When the last usable epoch is bumped the markers carry the very last one,
-    and the client goes on with the next producer id. The owner of a kept transaction goes on beyond its own epoch,
-    for else a delayed EndTxn of it could end the transaction after this one (KIP-939).
+    If this uses up the epochs, the markers carry the very last one, and the client goes on with the next producer id.
+    The owner
+    of a kept transaction goes on beyond its own epoch: a delayed EndTxn of that epoch could end the next transaction
+    (KIP-939).
     """
-    previous_producer_id, next_producer_epoch = entry.owner_id, NONE
-    if entry.is_kept:
+    previous_producer_id, next_producer_epoch = entry.producer_id, NONE
+    if entry.next_producer_epoch != NONE and entry.is_kept:
+        previous_producer_id = entry.owner_id
         next_producer_epoch = 0 if next_producer_id != NONE else entry.owner_epoch + 1
         next_producer_id = next_producer_id if next_producer_id != NONE else entry.owner_id
     return replace(
@@ -162,7 +164,7 @@ def fenced(entry: Entry, *, now: int) -> Entry:
     )
 
 
-def completed(entry: Entry, *, now: int) -> Entry:
+def completed(entry: Entry, now: int) -> Entry:
     """All markers are written."""
     moves_on = entry.next_producer_id != NONE
     return replace(
@@ -193,7 +195,7 @@ def _emptied(entry: Entry, *, timeout_ms: int, now: int) -> Entry:
 
 
 def check_transition(old: Entry | None, new: Entry) -> None:
-    """Assert what holds for every transition of ours (Kafka's `TransactionMetadata.completeTransitionTo`)."""
+    """Assert the invariants of every transition (Kafka's `TransactionMetadata.completeTransitionTo`)."""
     assert new.producer_id >= 0
     assert 0 <= new.producer_epoch <= EPOCH_MAX
     if old is None:

@@ -11,16 +11,17 @@ A verdict lists the partitions that failed; empty means that the append may go o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from odradek.core.machine import Answered, Decision, Fact, Machine, Parked
+from odradek.txn.decision_tables import SHIPPED, Rules
 from odradek.txn.partitions import TopicPartition, by_topic
-from odradek.txn.rules import SHIPPED, Rules
 from odradek.txn.verification_errors import TransactionOperation
-from odradek.txn.verification_metrics import VerificationMetrics
 from odradek.wire.error_maps import error_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import (
@@ -35,7 +36,37 @@ if TYPE_CHECKING:
         AddPartitionsToTxnResult,
     )
 
-__all__ = ["Failures", "Question", "VerificationRequest", "Verifier"]
+__all__ = ["BUCKETS_MS", "Failures", "Question", "VerificationRequest", "Verifier"]
+
+
+BUCKETS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000)
+
+
+class VerificationMetrics:
+    """Counts since the broker started."""
+
+    __slots__ = ("counts", "duration_ms_max", "duration_ms_sum", "failures", "verifications")
+
+    def __init__(self) -> None:
+        self.verifications = 0
+        """Answered questions, whatever the answer."""
+        self.failures = 0
+        """Partitions that failed (VerificationFailureRate counts these)."""
+        self.duration_ms_sum = 0
+        self.duration_ms_max = 0
+        self.counts = [0] * (len(BUCKETS_MS) + 1)
+        """Answers by duration: up to each bound of `BUCKETS_MS`, and beyond the last."""
+
+    def took(self, duration_ms: int) -> None:
+        """Count the answer to one question."""
+        self.duration_ms_sum += duration_ms
+        self.duration_ms_max = max(self.duration_ms_max, duration_ms)
+        self.counts[bisect_left(BUCKETS_MS, duration_ms)] += 1
+
+    def buckets(self) -> list[tuple[float, int]]:
+        """Pairs of an upper bound (ms) and the number of answers up to it."""
+        return list(zip((*BUCKETS_MS, float("inf")), accumulate(self.counts), strict=True))
+
 
 Failures = Mapping[TopicPartition, ErrorCode]
 
@@ -55,7 +86,7 @@ class VerificationRequest(Struct, frozen=True):
 
 
 class Question(Struct):
-    """One ask: which partitions of which producer, since when."""
+    """One question: the partitions of a producer, and its time."""
 
     token: Hashable
     transactional_id: str
@@ -72,7 +103,7 @@ class Question(Struct):
 class _Round(Struct):
     """The questions that go to one coordinator together.
 
-    `operation` is that of the question that opened the round, as in Kafka: it decides for all how errors are read.
+    As in Kafka, the `operation` of the first question decides for all how errors are interpreted.
     """
 
     operation: TransactionOperation
@@ -88,10 +119,11 @@ class Verifier(Machine["VerificationRequest"]):
         self.metrics = VerificationMetrics()
         self._request_timeout_ms = request_timeout_ms
         self._waiting: dict[int, _Round] = {}
-        self._under_way: dict[int, tuple[VerificationRequest, _Round]] = {}
+        self.under_way: dict[int, tuple[VerificationRequest, _Round]] = {}
+        """Requests without an answer, with their questions, by coordinator."""
         self._count = 0
         self.tells = True
-        """Whether somebody listens to what happens; else no facts are made of it."""
+        """Whether facts have any reader; otherwise none are made."""
 
     def ask(
         self,
@@ -104,7 +136,7 @@ class Verifier(Machine["VerificationRequest"]):
         operation: TransactionOperation,
         now: int,
     ) -> Decision[Failures]:
-        """Put a question to a coordinator (None: nobody leads its partition)."""
+        """Put a question to a coordinator (None: its partition has no leader)."""
         self._count += 1
         question = Question(
             ("verified", transactional_id, ("verification", self._count)),
@@ -133,16 +165,16 @@ class Verifier(Machine["VerificationRequest"]):
         return Parked(question.token)
 
     def due(self, now: int) -> Sequence[VerificationRequest]:
-        """The requests to send now; those whose time is over count as lost."""
-        if self._under_way:
-            for request, _ in list(self._under_way.values()):
+        """The requests to send now; those that timed out count as lost."""
+        if self.under_way:
+            for request, _ in list(self.under_way.values()):
                 if request.deadline <= now:
                     self.lost(request, now)
         requests: list[VerificationRequest] = []
         if not self._waiting:
             return requests
         for node_id in list(self._waiting):
-            if node_id in self._under_way:
+            if node_id in self.under_way:
                 continue
             waiting = self._waiting.pop(node_id)
             self._count += 1
@@ -152,18 +184,18 @@ class Verifier(Machine["VerificationRequest"]):
                 tuple(waiting.questions.values()),
                 now + self._request_timeout_ms,
             )
-            self._under_way[node_id] = (request, waiting)
+            self.under_way[node_id] = (request, waiting)
             requests.append(request)
         return requests
 
     def wake_at(self) -> int | None:
         """When the first request under way counts as lost."""
-        if not self._under_way:
+        if not self.under_way:
             return None
-        return min((request.deadline for request, _ in self._under_way.values()), default=None)
+        return min((request.deadline for request, _ in self.under_way.values()), default=None)
 
     def answered(self, request: VerificationRequest, response: AddPartitionsToTxnResponse, now: int) -> None:
-        """The coordinator has answered."""
+        """The coordinator's response."""
         if response.error_code != ErrorCode.NONE:
             self.refused(request, error_of(response.error_code), now)
             return
@@ -197,17 +229,17 @@ class Verifier(Machine["VerificationRequest"]):
             self._release_all(asked, self._rules.request_verdict(error), now)
 
     def lost(self, request: VerificationRequest, now: int) -> None:
-        """No answer came: the connection broke, or the time is over."""
+        """No answer came: the connection broke, or the request timed out."""
         asked = self._returned(request)
         if asked is not None:
             self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
 
     def _returned(self, request: VerificationRequest) -> _Round | None:
-        """The round of a request, unless that has been given up before."""
-        under_way = self._under_way.get(request.node_id)
+        """The round of a request; None if it was given up before."""
+        under_way = self.under_way.get(request.node_id)
         if under_way is None or under_way[0].key != request.key:
             return None
-        del self._under_way[request.node_id]
+        del self.under_way[request.node_id]
         return under_way[1]
 
     def _turned_away(self, question: Question, error: ErrorCode, now: int) -> Answered[Failures]:
@@ -216,10 +248,11 @@ class Verifier(Machine["VerificationRequest"]):
         return Answered(failures)
 
     def _failures(self, results: Mapping[TopicPartition, ErrorCode], operation: TransactionOperation) -> Failures:
-        verdict = self._rules.verdict
-        return {
-            partition: verdict(operation, error) for partition, error in results.items() if error is not ErrorCode.NONE
-        }
+        failures = {}
+        for partition, error in results.items():
+            if error is not ErrorCode.NONE:
+                failures[partition] = self._rules.verdict(operation, error)
+        return failures
 
     def _release_all(self, asked: _Round, error: ErrorCode, now: int) -> None:
         for question in asked.questions.values():

@@ -1,4 +1,4 @@
-"""What a client hears when its partition could not be verified or added: the tables of KIP-890, "Old Clients".
+"""The errors for a client whose partition could not be verified or added: the tables of KIP-890, "Old Clients".
 
 What a request of the leader to the coordinator may do follows from the version the client spoke.
 Errors pass two tables: how the leader reads the coordinator's answer, and how the answer is put to this client.
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class TransactionOperation(Enum):
-    """What is asked of the coordinator on behalf of a client, and which errors the client knows."""
+    """The question to the coordinator on behalf of a client; it also determines the errors that the client knows."""
 
     DEFAULT_ERROR = "verify for a client that knows the old errors only"
     GENERIC_ERROR_SUPPORTED = "verify for a client that knows TRANSACTION_ABORTABLE"
@@ -45,7 +45,7 @@ class TransactionOperation(Enum):
 
     @cached_property
     def verifies_only(self) -> bool:
-        """The coordinator adds nothing."""
+        """Whether the coordinator adds nothing."""
         return self is not TransactionOperation.ADD_PARTITION
 
 
@@ -55,16 +55,16 @@ _ADD = TransactionOperation.ADD_PARTITION
 
 
 class Since(Struct, frozen=True, kw_only=True):
-    """The first version of a request that brings a part of KIP-890 with it."""
+    """The first version of each request with a part of KIP-890."""
 
     end_bumps: int = 5
     """EndTxn bumps the epoch."""
     produce_aborts: int = 11
-    """The sender of a Produce knows TRANSACTION_ABORTABLE."""
+    """Clients of Produce know TRANSACTION_ABORTABLE."""
     produce_adds: int = 12
     """Produce adds its partitions to the transaction."""
     offsets_abort: int = 4
-    """The sender of a TxnOffsetCommit knows TRANSACTION_ABORTABLE."""
+    """Clients of TxnOffsetCommit know TRANSACTION_ABORTABLE."""
     offsets_add: int = 5
     """TxnOffsetCommit adds the partition of its offsets."""
 
@@ -74,7 +74,7 @@ SINCE = Since()
 
 @cache
 def produce_operation(version: int, since: Since = SINCE) -> TransactionOperation:
-    """The operation behind a Produce of this version."""
+    """The operation for a Produce of this version."""
     if version >= since.produce_adds:
         return _ADD
     return _GENERIC if version >= since.produce_aborts else _DEFAULT
@@ -82,7 +82,7 @@ def produce_operation(version: int, since: Since = SINCE) -> TransactionOperatio
 
 @cache
 def offset_commit_operation(version: int, since: Since = SINCE) -> TransactionOperation:
-    """The operation behind a TxnOffsetCommit of this version."""
+    """The operation for a TxnOffsetCommit of this version."""
     if version >= since.offsets_add:
         return _ADD
     return _GENERIC if version >= since.offsets_abort else _DEFAULT
@@ -138,7 +138,7 @@ PRODUCE_ERRORS: Mapping[tuple[TransactionOperation, ErrorCode], ClientError] = M
         for operation in TransactionOperation
     }
 )
-"""Verdicts as a Produce puts them, where it does not pass them on as they are."""
+"""Verdicts that a Produce answers with another error."""
 
 ERROR_DESCRIPTIONS: Mapping[ErrorCode, str] = MappingProxyType(
     {
@@ -148,16 +148,16 @@ ERROR_DESCRIPTIONS: Mapping[ErrorCode, str] = MappingProxyType(
         ),
     }
 )
-"""What Kafka 3.6 adds to verdicts that a Produce passes on as they are."""
+"""Messages that Kafka 3.6 adds to verdicts that a Produce passes on unchanged."""
 
 OFFSET_COMMIT_ERRORS: Mapping[tuple[TransactionOperation, ErrorCode], ErrorCode] = MappingProxyType({})
-"""Verdicts as a TxnOffsetCommit puts them, where it does not put them like errors of the group's own log."""
+"""Verdicts that a TxnOffsetCommit maps in another way than errors of the group's log."""
 
 _LOAD_IN_PROGRESS_VERSION = 2
 
 
 def offset_commit_error(version: int, error: ErrorCode) -> ErrorCode:
-    """A verdict, or the error of the append, as a TxnOffsetCommit of this version puts it.
+    """A verdict, or the error of the append, as the error of a TxnOffsetCommit of this version.
 
     CONCURRENT_TRANSACTIONS reaches every version.
     """
@@ -175,9 +175,9 @@ def retry_add_after(
     backoff_ms: int,
     backoff_max_ms: int,
 ) -> int | None:
-    """How long a Produce waits before it has its partitions added again; None if the verdicts go to the client.
+    """The delay (ms) before a Produce adds its partitions again; None if the client gets the verdicts.
 
-    The previous transaction is about to end, so the broker waits a little in the client's place.
+    While the previous transaction is about to end, the broker waits in the client's place.
     """
     if operation is not _ADD or ErrorCode.CONCURRENT_TRANSACTIONS not in failures.values():
         return None

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27), versions 1 and 2: a coordinator, or an administrator, ends transactions in partitions.
 
-Version 2 says by which transaction version the epoch of the marker is to be judged (KIP-1228).
+Version 2 has the transaction version, which decides how the marker's epoch is judged (KIP-1228).
 """
 
 from __future__ import annotations
@@ -24,34 +24,29 @@ from odradek.wire.messages.write_txn_markers_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
     from odradek.host.coordinators import Coordinators
-    from odradek.host.counters import Counters
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.host.replicas import Replicas
-    from odradek.host.replication import Replication
-    from odradek.host.settings import Settings
     from odradek.log.partition import Partition
-    from odradek.txn.markers import WriteMarkers
     from odradek.txn.partitions import TopicPartition
+    from odradek.txn.works import WriteMarkers
     from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 
 __all__ = ["MarkerApi"]
 
 NOBODY = -1
-"""The producer id of who has none, and the epoch; markers have both."""
+"""The missing producer id and epoch; a valid marker has both."""
 
 WRITTEN_AT_ONCE = 100
-"""Markers that are written before others may go on."""
+"""Number of markers that are written between two turns."""
 
 Results = dict[int, dict[str, dict[int, ErrorCode]]]
-"""What became of the markers, by producer id, topic and partition."""
+"""The results of markers, by producer id, topic and partition."""
 
 
 class Unacknowledged(Struct, frozen=True):
-    """A marker is in the log; the replicas in sync have to get there."""
+    """A marker in the log that the replicas in sync have not acknowledged yet."""
 
     partition: Partition
     end_offset: int
@@ -60,32 +55,20 @@ class Unacknowledged(Struct, frozen=True):
 class MarkerApi:
     """WriteTxnMarkers, and the same for the transaction coordinators on this broker, without a message."""
 
-    def __init__(
-        self,
-        node_id: int,
-        replicas: Replicas,
-        *,
-        replication: Replication,
-        coordinators: Coordinators,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
-        counters: Counters,
-    ) -> None:
-        self._node_id = node_id
+    def __init__(self, node: Host, replicas: Replicas, coordinators: Coordinators) -> None:
+        self._node_id = node.node_id
         self._replicas = replicas
-        self._replication = replication
+        self._replication = replicas.replication
         self._coordinators = coordinators
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._turns = turns
-        self._counters = counters
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._clock = node.clock
+        self._turns = node.turns
+        self._counters = node.counters
 
     @endpoint(WRITE_TXN_MARKERS, needs=allowed_on_cluster(AclOperation.ALTER, AclOperation.CLUSTER_ACTION))
     async def write_txn_markers(self, call: Call[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse:
-        """WriteTxnMarkers (key 27): each marker to each of its partitions; the answer groups by producer id."""
+        """WriteTxnMarkers (key 27): each marker to each of its partitions; the response groups by producer id."""
         request = call.request
         results: Results = {}
         uncommitted: list[tuple[dict[int, ErrorCode], Unacknowledged]] = []
@@ -117,7 +100,7 @@ class MarkerApi:
         return _response(results)
 
     async def write(self, work: WriteMarkers) -> dict[TopicPartition, ErrorCode]:
-        """Write what a coordinator on this broker owes to partitions of this broker; the result by partition."""
+        """Write the markers that a coordinator on this broker owes to partitions of this broker; the result of each."""
         results: dict[TopicPartition, ErrorCode] = {}
         uncommitted: list[Unacknowledged] = []
         for count, (topic, index) in enumerate(work.partitions, start=1):
@@ -137,7 +120,7 @@ class MarkerApi:
         return await self._replication.committed(marked.partition, marked.end_offset, deadline=deadline)
 
     def _writes_any(self, marker: WritableTxnMarker) -> bool:
-        """Whether the marker is for a partition that is led here; Kafka does not get as far as making the others."""
+        """Whether a partition of the marker is led here; otherwise Kafka makes no marker, and no error."""
         return any(
             self._replicas.find(topic.name, index) for topic in marker.topics for index in topic.partition_indexes
         )
@@ -172,7 +155,7 @@ class MarkerApi:
 
 
 def _all_failed(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """A marker of nobody cannot be made; Kafka fails with all of its request, and what came before is written.
+    """A marker without a producer is invalid; Kafka fails with the whole request, after writing the markers before it.
 
     Of several markers of one producer id it names the partitions of the last.
     """

@@ -13,10 +13,17 @@ from msgspec import Struct
 
 from odradek.wire.messages import ApiKey
 
-__all__ = ["Api"]
+__all__ = ["Api", "RequestOf"]
 
 Q = TypeVar("Q", bound=Struct)
 R = TypeVar("R", bound="Struct | None")
+
+
+A_co = TypeVar("A_co", bound=Struct, covariant=True)
+
+
+class RequestOf(Struct, Generic[A_co]):
+    """The class of all requests that are answered with `A_co`, for mypy: at run time a request is only a `Struct`."""
 
 
 class Api(Generic[Q, R]):

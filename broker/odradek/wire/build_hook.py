@@ -11,7 +11,6 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -21,7 +20,7 @@ __all__ = ["GenerateMessages", "generate_messages"]
 class GenerateMessages(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignore]
     """Runs `odradek.wire.generate`."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+    def initialize(self, version: str, build_data: dict[str, object]) -> None:
         del version, build_data
         root = Path(self.root)
         package = root / "broker" / "odradek"

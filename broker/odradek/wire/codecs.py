@@ -1,15 +1,15 @@
-"""The messages of one node: those of every node, but for the ones that its dialect writes otherwise.
+"""The messages of one node: Kafka's, except those that its dialect changes.
 
-A dialect's message is a class of its own below the ordinary one, with readers and writers of its own; what builds and
-reads messages goes on using the ordinary class, and asks the node's `Codecs` how it looks on the wire.
-Asked once for each handler and link, never for each request, so that a node without a dialect pays nothing.
+A changed message has a class of its own, a subclass of Kafka's with its own readers and writers. Code that builds and
+reads messages uses Kafka's class, and the node's `Codecs` finds the class for the wire. It is looked up once per API
+and version, so a broker without a dialect pays nothing.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 from msgspec.structs import asdict
@@ -43,11 +43,11 @@ class Codecs:
 
     @property
     def changed(self) -> list[type[msgspec.Struct]]:
-        """The ordinary classes of the messages that are others here."""
+        """Kafka's classes of the messages that the dialect changes."""
         return list(self._changed)
 
     def type_of(self, cls: type[M]) -> type[M]:
-        """The class of this message here: the ordinary one, or one below it that may have more fields."""
+        """The class of this message at this node: Kafka's, or a subclass that may have more fields."""
         return cast("type[M]", self._changed.get(cls, cls))
 
     def request_type(self, api_key: int) -> type[msgspec.Struct]:
@@ -59,7 +59,7 @@ class Codecs:
         return self.type_of(registry.response_type(api_key))
 
     def own(self, message: M, **more: object) -> M:
-        """The message as one of this node's class, with these fields of it beside; itself where it is so already."""
+        """The message as an instance of this node's class with these fields; unchanged if it is one already."""
         cls = self._changed.get(type(message))
         if cls is None and not more:
             return message
@@ -94,7 +94,7 @@ class Codecs:
         return b"".join(registry.join(out, splices)) if splices else bytes(out)
 
     def hand(self, cls: type[msgspec.Struct], version: int) -> Hand:
-        """What hands a message over within the process. Raises ValueError for a version that it does not have.
+        """The function that hands a message over within the process. Raises ValueError for an unknown version.
 
         The class is the ordinary one, or that of this node: a client of the same dialect has messages of the latter.
         """
@@ -151,19 +151,19 @@ def _same(value: object) -> object:
     return value
 
 
-def _widener(module: ModuleType) -> Callable[[Any], Any] | None:
+def _widener(module: ModuleType) -> Callable[[object], object] | None:
     """A function that makes a dialect's structs from ordinary ones; None if they have the same fields."""
     kinds = {_ordinary(cls): cls for cls in vars(module).values() if _is_struct_of(module, cls) and _is_below(cls)}
     if all(set(cls.__struct_fields__) == set(base.__struct_fields__) for base, cls in kinds.items()):
         return None
     known = {*kinds, *kinds.values()}
 
-    def widen(value: Any) -> Any:
+    def widen(value: object) -> object:
         if isinstance(value, list):
             return [widen(each) for each in value] if value and type(value[0]) in known else value
-        cls = type(value)
-        if cls not in known:
+        if not isinstance(value, msgspec.Struct) or type(value) not in known:
             return value
+        cls = type(value)
         return kinds.get(cls, cls)(**{name: widen(held) for name, held in asdict(value).items()})
 
     return widen

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any
+
+from msgspec import Struct
 
 from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.primitives import ARRAY_ELEMENTS_MAX, STRING_BYTES_MAX, TAGS_MAX
-from odradek.wire.schema import FIXED, Field, MessageSpec, StructSpec, parse
+from odradek.wire.schema import FIXED, Field, MessageSpec, StructSpec, Value, parse
 
 __all__ = ["decode_error", "encode_error", "spec_of"]
 
@@ -198,10 +199,10 @@ _Faults = Iterator[tuple[str, str]]
 def _struct_faults(spec: MessageSpec, version: int, struct: StructSpec, value: object) -> _Faults:
     for field in struct.fields:
         name = f".{field.python_name}"
-        if not hasattr(value, field.python_name):
+        if not isinstance(value, Struct) or not hasattr(value, field.python_name):
             yield name, f"{type(value).__name__} has no such field"
             return
-        for path, reason in _field_faults(spec, version, field, getattr(value, field.python_name)):
+        for path, reason in _field_faults(spec, version, field, field.of(value)):
             yield name + path, reason
     tags = getattr(value, "unknown_tagged_fields", [])
     if tags and version not in spec.flexible:
@@ -219,7 +220,7 @@ def _tag_faults(tags: list[int], known: set[int | None]) -> Iterator[str]:
             yield f"{tag} is not the tag of an unknown field"
 
 
-def _field_faults(spec: MessageSpec, version: int, field: Field, value: Any) -> _Faults:
+def _field_faults(spec: MessageSpec, version: int, field: Field, value: Value) -> _Faults:
     if version not in field.versions:
         if not field.ignorable and not _is_default(field, value):
             yield "", f"this version cannot carry it, so {value!r} would be lost"
@@ -237,13 +238,13 @@ def _field_faults(spec: MessageSpec, version: int, field: Field, value: Any) -> 
         yield from _value_faults(spec, version, field, value)
 
 
-def _is_default(field: Field, value: Any) -> bool:
+def _is_default(field: Field, value: Value) -> bool:
     if field.default is ...:
-        return bool(value == type(value)())
-    return bool(list(value) == [] if field.default == () and value is not None else value == field.default)
+        return value is None or value == type(value)()
+    return value in ([], ()) if field.default == () else value == field.default
 
 
-def _value_faults(spec: MessageSpec, version: int, field: Field, value: Any) -> _Faults:
+def _value_faults(spec: MessageSpec, version: int, field: Field, value: Value) -> _Faults:
     if field.struct is not None:
         yield from _struct_faults(spec, version, field.struct, value)
         return
@@ -252,7 +253,7 @@ def _value_faults(spec: MessageSpec, version: int, field: Field, value: Any) -> 
         yield "", reason
 
 
-def _scalar_fault(kind: str, value: Any) -> str | None:
+def _scalar_fault(kind: str, value: Value) -> str | None:
     match kind, value:
         case "string", str():
             return _string_fault(value)

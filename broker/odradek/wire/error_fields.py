@@ -1,11 +1,12 @@
-"""The first error in a response: that of the whole, else that of its first entry that has one.
+"""The errors in a response: the first one, and other errors in their places.
 
-Somebody may ask this of every response, so the function of each class is emitted from its fields, once.
+Somebody may ask this of every response, so the functions of each class are emitted from its fields, once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import get_args, get_origin
 
 from msgspec import Struct, structs
@@ -15,45 +16,45 @@ from odradek.wire.errors import ErrorCode
 __all__ = ["first_error", "replace_errors"]
 
 Find = Callable[[Struct], int]
-_FINDERS: dict[type[Struct], Find] = {}
+Replace = Callable[[Struct, Mapping[ErrorCode, ErrorCode]], None]
 
 
 def first_error(response: Struct) -> int:
     """The first code other than 0 (NONE): of the response itself, then of what is in it, in its order."""
-    return (_FINDERS.get(type(response)) or _finder(type(response)))(response)
+    return _finder(type(response))(response)
 
 
-def replace_errors(value: object, errors: Mapping[ErrorCode, ErrorCode]) -> None:
+def replace_errors(response: Struct, errors: Mapping[ErrorCode, ErrorCode]) -> None:
     """Put other errors in the place of these, in a response and in all that is in it."""
-    if isinstance(value, list):
-        for each in value:
-            replace_errors(each, errors)
-    elif isinstance(value, Struct):
-        for name, held in structs.asdict(value).items():
-            if not name.endswith("error_code"):
-                replace_errors(held, errors)
-            elif held in errors:
-                setattr(value, name, errors[held])
+    _replacer(type(response))(response, errors)
 
 
+@cache
 def _finder(cls: type[Struct]) -> Find:
-    lines = ["def find(value_0):", *_lines(cls, 0), "    return 0"]
-    namespace: dict[str, Find] = {}
-    exec(compile("\n".join(lines), f"<first error in {cls.__name__}>", "exec"), namespace)
-    found = _FINDERS[cls] = namespace["find"]
-    return found
+    lines = ["def find(value_0):", *_lines(cls, 0, "if {0}: return {0}"), "    return 0"]
+    found: dict[str, Find] = {}
+    exec(compile("\n".join(lines), f"<first error in {cls.__name__}>", "exec"), found)
+    return found["find"]
 
 
-def _lines(cls: type[Struct], depth: int) -> Iterator[str]:
-    """Code that returns the first error in `value_DEPTH`: its own fields come before those of nested structs."""
+@cache
+def _replacer(cls: type[Struct]) -> Replace:
+    lines = ["def replace(value_0, errors):", "    pass", *_lines(cls, 0, "if {0} in errors: {0} = errors[{0}]")]
+    found: dict[str, Replace] = {}
+    exec(compile("\n".join(lines), f"<errors in {cls.__name__}>", "exec"), found)
+    return found["replace"]
+
+
+def _lines(cls: type[Struct], depth: int, of_error: str) -> Iterator[str]:
+    """Code for each error in `value_DEPTH`: a struct's own fields come before those of nested structs."""
     indent, value = "    " * (depth + 1), f"value_{depth}"
     fields = structs.fields(cls)
     for field in fields:
         if field.name.endswith("error_code"):
-            yield f"{indent}if {value}.{field.name}: return {value}.{field.name}"
+            yield indent + of_error.format(f"{value}.{field.name}")
     for field in fields:
         inner = _struct_in(field.type)
-        within = [] if inner is None else list(_lines(inner, depth + 1))
+        within = [] if inner is None else list(_lines(inner, depth + 1, of_error))
         if within:
             held = f"{value}.{field.name}"
             is_list = any(get_origin(kind) is list for kind in (field.type, *get_args(field.type)))

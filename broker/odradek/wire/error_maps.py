@@ -41,7 +41,7 @@ GROUP_LOG_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
     _LOG_ERRORS
     | {
         ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-        # Of a verification (KIP-890): the coordinator of the transaction could not be reached.
+        # Errors of a verification (KIP-890): the coordinator of the transaction could not be reached.
         ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )

@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -60,6 +61,7 @@ def generate(schemas: Path = SCHEMAS) -> dict[str, str]:
         raise SchemaError(f"{schemas}: no schemas there")
     files["__init__.py"] = index_source(specs)
     files["apis.py"] = apis_source(specs)
+    files["digest.py"] = digest_source(files)
     return files
 
 
@@ -126,7 +128,8 @@ def index_source(specs: Iterable[MessageSpec]) -> str:
         for key, spec in requests.items():
             name = snake_case(spec.name.removesuffix("Request"))
             versions = f"{spec.versions.lowest}, {spec.versions.highest}, {_flexible(spec)}"
-            out(f"{key}: ApiSpec({json.dumps(name)}, {versions}, {spec.unstable}, {_tuple(spec.listeners)}),")
+            draft = ", draft=True" if spec.draft else ""
+            out(f"{key}: ApiSpec({json.dumps(name)}, {versions}, {spec.unstable}, {_tuple(spec.listeners)}{draft}),")
     out("}")
     with out.block("METADATA_RECORDS: dict[int, str] = {"):
         for key, spec in records.items():
@@ -182,8 +185,17 @@ class ApiSpec(NamedTuple):
     flexible: int | None
     unstable: bool
     listeners: tuple[str, ...]
+    draft: bool = False
+    """Whether no release of Kafka has it: only dialects offer it."""
 
 '''
+
+
+def digest_source(files: Mapping[str, str]) -> str:
+    """The module with a number for all schemas together: who keeps bytes can tell whether others read them alike."""
+    digest = sha256("".join(text for _, text in sorted(files.items())).encode()).hexdigest()[:16]
+    title = "A digest of all schemas."
+    return _HEADER.format(title=title, path="protocol_schemas/") + f'__all__ = ["SCHEMAS"]\n\nSCHEMAS = "{digest}"\n'
 
 
 def _numbered(specs: Iterable[MessageSpec]) -> dict[int, MessageSpec]:
@@ -260,6 +272,8 @@ def _class(struct: StructSpec, spec: MessageSpec, below: Collection[str] = ()) -
     out("")
     out("")
     base = f"ordinary.{struct.name}" if struct.name in below else "msgspec.Struct"
+    if _tells_its_answer(spec) and struct is spec.root:
+        base = "Request"
     with out.block(f"class {struct.name}({base}, gc=False):"):
         for field in struct.fields:
             out(f"{field.python_name}: {annotation(field)} = {_class_default(field)}  # {_comment(field, struct)}")
@@ -320,12 +334,24 @@ def _tables(spec: MessageSpec, readers: dict[int, int], writers: dict[int, int],
 def _imports(text: str, spec: MessageSpec) -> str:
     words = set(re.findall(r"\w+", text))
     names = sorted(name for name in primitives.__all__ if name in words)
-    lines = ["", "import struct", "", "import msgspec", ""]
+    lines = ["", "import struct"]
+    lines += ["from typing import TYPE_CHECKING, TypeAlias"] if _tells_its_answer(spec) else []
+    lines += ["", "import msgspec", ""]
     lines += ["from odradek.wire.explain import decode_error, encode_error"]
     lines += [f"from odradek.wire.primitives import {', '.join(names)}"]
     if spec.extends is not None:
         lines += [f"from odradek.wire.messages import {spec.extends} as ordinary", "", f'EXTENDS = "{spec.extends}"']
+    if _tells_its_answer(spec):
+        answer = f"{spec.name.removesuffix('Request')}Response"
+        lines += ["", "if TYPE_CHECKING:", "    from odradek.wire.api import RequestOf"]
+        lines += [f"    from odradek.wire.messages.{snake_case(answer)} import {answer}", ""]
+        lines += [f"    Request: TypeAlias = RequestOf[{answer}]", "else:", "    Request = msgspec.Struct"]
     return "\n".join(lines) + "\n"
+
+
+def _tells_its_answer(spec: MessageSpec) -> bool:
+    """Whether its class says to mypy which response answers it; that of a dialect is below the ordinary class."""
+    return spec.type == "request" and spec.extends is None
 
 
 def main() -> int:

@@ -8,39 +8,40 @@ Bytes and records are base64, a uuid is base64url without padding.
 from __future__ import annotations
 
 import base64
-import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError, ErrorCode
-from odradek.wire.schema import Field, MessageSpec, StructSpec
+from odradek.wire.schema import Field, Json, StructSpec, Value
 
 __all__ = ["from_json", "response_of", "to_json"]
 
+_Classes: TypeAlias = Mapping[str, type[msgspec.Struct]]
 
-def to_json(message: msgspec.Struct, version: int) -> dict[str, Any]:
+
+def to_json(message: msgspec.Struct, version: int) -> dict[str, Json]:
     """The message as the value that `json.dumps` takes."""
     spec = registry.spec(type(message))
     return _struct_to_json(spec.root, message, version)
 
 
-def from_json(cls: type[msgspec.Struct], value: Mapping[str, Any], version: int) -> msgspec.Struct:
+def from_json(cls: type[msgspec.Struct], value: Mapping[str, object], version: int) -> msgspec.Struct:
     """The message with this JSON form. Raises ValueError if there is none."""
     spec = registry.spec(cls)
-    return _struct_from_json(_Classes(cls, spec), spec.root, value, version)
+    return _struct_from_json(registry.struct_types(cls), spec.root, value, version)
 
 
-def response_of(cls: type[msgspec.Struct], value: Mapping[str, Any], version: int) -> msgspec.Struct:
+def response_of(cls: type[msgspec.Struct], value: Mapping[str, object], version: int) -> msgspec.Struct:
     """The message of this JSON form; missing fields have their defaults, and error codes may be names.
 
     Fields of other versions are ignored. Raises ValueError for fields that no version has, and for values that cannot
     be written.
     """
     spec = registry.spec(cls)
-    message = _filled(_Classes(cls, spec), spec.root, value, version, spec.root.name)
+    message = _filled(registry.struct_types(cls), spec.root, value, version, spec.root.name)
     _prove(message, version)
     return message
 
@@ -52,15 +53,15 @@ def _filled(classes: _Classes, struct: StructSpec, value: object, version: int, 
     if unknown := value.keys() - fields.keys():
         names = ", ".join(map(str, sorted(unknown)))
         raise ValueError(f"{path} has no field {names}: it has {', '.join(fields)}")
-    message = classes.by_name[struct.name]()
+    message = classes[struct.name]()
     for name, content in value.items():
         field = fields[name]
         if version in field.versions:
-            setattr(message, field.python_name, _filling(classes, field, content, version, f"{path}.{name}"))
+            field.put(message, _filling(classes, field, content, version, f"{path}.{name}"))
     return message
 
 
-def _filling(classes: _Classes, field: Field, content: object, version: int, path: str) -> object:
+def _filling(classes: _Classes, field: Field, content: object, version: int, path: str) -> Value:
     if content is None:
         return None
     if field.is_array and not isinstance(content, list):
@@ -87,51 +88,45 @@ def _prove(message: msgspec.Struct, version: int) -> None:
         raise ValueError(str(error)) from None
 
 
-class _Classes:
-    """The classes of a message's module by the names of the schema."""
-
-    def __init__(self, cls: type[msgspec.Struct], spec: MessageSpec) -> None:
-        module = sys.modules[cls.__module__]
-        self.by_name: dict[str, type[msgspec.Struct]] = {s.name: getattr(module, s.name) for s in spec.structs()}
-
-
-def _struct_to_json(struct: StructSpec, value: msgspec.Struct, version: int) -> dict[str, Any]:
-    result: dict[str, Any] = {}
+def _struct_to_json(struct: StructSpec, value: msgspec.Struct, version: int) -> dict[str, Json]:
+    result: dict[str, Json] = {}
     for field in struct.fields:
         if version not in field.versions:
             continue
-        content = getattr(value, field.python_name)
+        content = field.of(value)
         if version in field.tagged and _is_default(field, content):
             continue
         result[field.json_name] = _field_to_json(field, content, version)
     return result
 
 
-def _is_default(field: Field, value: Any) -> bool:
+def _is_default(field: Field, value: Value) -> bool:
     if field.default is ...:
         return value is not None and bool(value == type(value)())
     return bool(value == [] if field.default == () else value == field.default)
 
 
-def _field_to_json(field: Field, value: Any, version: int) -> Any:
+def _field_to_json(field: Field, value: Value, version: int) -> Json:
     if value is None:
         return None
-    if field.is_array:
+    if isinstance(value, list):
         return [_value_to_json(field, element, version) for element in value]
     return _value_to_json(field, value, version)
 
 
-def _value_to_json(field: Field, value: Any, version: int) -> Any:
-    if field.struct is not None:
+def _value_to_json(field: Field, value: Value, version: int) -> Json:
+    if isinstance(value, msgspec.Struct):
+        assert field.struct is not None, f"{field.name} is a {field.kind}"
         return _struct_to_json(field.struct, value, version)
-    if field.kind in ("bytes", "records"):
+    if isinstance(value, bytes | bytearray | memoryview):
+        if field.kind == "uuid":
+            return base64.urlsafe_b64encode(value).decode().rstrip("=")
         return base64.b64encode(value).decode()
-    if field.kind == "uuid":
-        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    assert isinstance(value, bool | int | float | str), f"{field.name} is a {field.kind}"
     return value
 
 
-def _struct_from_json(classes: _Classes, struct: StructSpec, value: Any, version: int) -> msgspec.Struct:
+def _struct_from_json(classes: _Classes, struct: StructSpec, value: object, version: int) -> msgspec.Struct:
     if not isinstance(value, Mapping):
         raise ValueError(f"{value!r} is not a {struct.name}")
     fields = {field.json_name: field for field in struct.fields if version in field.versions}
@@ -140,14 +135,13 @@ def _struct_from_json(classes: _Classes, struct: StructSpec, value: Any, version
     missing = [name for name, field in fields.items() if name not in value and version not in field.tagged]
     if missing:
         raise ValueError(f"{struct.name} lacks {', '.join(missing)}")
-    content = {
-        fields[name].python_name: _field_from_json(classes, fields[name], element, version)
-        for name, element in value.items()
-    }
-    return classes.by_name[struct.name](**content)
+    made = classes[struct.name]()
+    for name, element in value.items():
+        fields[name].put(made, _field_from_json(classes, fields[name], element, version))
+    return made
 
 
-def _field_from_json(classes: _Classes, field: Field, value: Any, version: int) -> Any:
+def _field_from_json(classes: _Classes, field: Field, value: object, version: int) -> Value:
     if value is None:
         return None
     if field.is_array:
@@ -157,13 +151,16 @@ def _field_from_json(classes: _Classes, field: Field, value: Any, version: int) 
     return _value_from_json(classes, field, value, version)
 
 
-def _value_from_json(classes: _Classes, field: Field, value: Any, version: int) -> Any:
+def _value_from_json(classes: _Classes, field: Field, value: object, version: int) -> Value:
     if field.struct is not None:
         return _struct_from_json(classes, field.struct, value, version)
-    if field.kind in ("bytes", "records"):
-        return base64.b64decode(value, validate=True)
-    if field.kind == "uuid":
-        return base64.urlsafe_b64decode(value + "==")
-    if field.kind == "float64":
-        return float(value)
-    return value
+    match field.kind, value:
+        case (("bytes" | "records"), str()):
+            return base64.b64decode(value, validate=True)
+        case "uuid", str():
+            return base64.urlsafe_b64decode(value + "==")
+        case "float64", (str() | int() | float()):
+            return float(value)  # what JSON has no number for is a text
+        case _, (bool() | int() | float() | str()):
+            return value
+    raise ValueError(f"{value!r} is no {field.kind}")

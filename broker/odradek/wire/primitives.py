@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 __all__ = [
     "ARRAY_ELEMENTS_MAX",
@@ -216,13 +216,13 @@ def _check_rising(fields: list[tuple[int, bytes]], defined: tuple[int, ...] = ()
 _KEPT_LENGTHS = 64
 
 
-class _Unpackers(dict[int, Callable[[memoryview, int], tuple[Any, ...]]]):
+class _Unpackers(dict[int, Callable[[memoryview, int], tuple[int, ...]]]):
     """`unpack_from` of arrays of one fixed type, by length; short ones are kept."""
 
     def __init__(self, code: str) -> None:
         self.code = code
 
-    def __missing__(self, length: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
+    def __missing__(self, length: int) -> Callable[[memoryview, int], tuple[int, ...]]:
         unpack = struct.Struct(f">{length}{self.code}").unpack_from
         if length < _KEPT_LENGTHS:
             self[length] = unpack

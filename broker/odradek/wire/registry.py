@@ -7,11 +7,11 @@ Callers on the hot path keep the results of `reader` and `writer`; others use `d
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -43,12 +43,13 @@ __all__ = [
     "response_header_version",
     "response_type",
     "spec",
+    "struct_types",
     "valid_versions",
     "writer",
 ]
 
 M = TypeVar("M", bound=msgspec.Struct)
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 Reader: TypeAlias = Callable[[memoryview, int], tuple[M, int]]
 """Reads a message at a position; gives it with the position behind it; raises `DecodeError`."""
@@ -62,9 +63,6 @@ Raises `EncodeError`, and then the output ends anywhere.
 NAMES: dict[int, str] = {int(api_key): api_key.name for api_key in ApiKey}
 """The names of the APIs, for events about every request."""
 
-_readers: dict[tuple[type, int], Callable[[memoryview, int], tuple[Any, int]]] = {}
-_writers: dict[tuple[type, int], Callable[[Any, bytearray, Splices], None]] = {}
-
 
 def _module(cls: type) -> ModuleType:
     module = sys.modules[cls.__module__]
@@ -73,28 +71,43 @@ def _module(cls: type) -> ModuleType:
     return module
 
 
-def _version_table(cls: type, table: str, version: int) -> Any:
-    try:
-        return getattr(_module(cls), table)[version]
-    except KeyError:
-        low, high = valid_versions(cls)
-        raise ValueError(f"{cls.__name__} has versions {low} to {high}, not {version}") from None
+@cache
+def _readers(cls: type[M]) -> Mapping[int, Reader[M]]:
+    readers: Mapping[int, Reader[M]] = _module(cls).READERS
+    return readers
+
+
+@cache
+def _writers(cls: type[T]) -> Mapping[int, Writer[T]]:
+    writers: Mapping[int, Writer[T]] = _module(cls).WRITERS
+    return writers
 
 
 def reader(cls: type[M], version: int) -> Reader[M]:
     """The reader of one version. Raises ValueError for a version that the message does not have."""
-    found = _readers.get((cls, version))
+    found = _readers(cls).get(version)
     if found is None:
-        found = _readers[cls, version] = _version_table(cls, "READERS", version)
+        raise _no_such_version(cls, version)
     return found
 
 
 def writer(cls: type[T], version: int) -> Writer[T]:
     """The writer of one version. Raises ValueError for a version that the message does not have."""
-    found = _writers.get((cls, version))
+    found = _writers(cls).get(version)
     if found is None:
-        found = _writers[cls, version] = _version_table(cls, "WRITERS", version)
+        raise _no_such_version(cls, version)
     return found
+
+
+def _no_such_version(cls: type[msgspec.Struct], version: int) -> ValueError:
+    low, high = valid_versions(cls)
+    return ValueError(f"{cls.__name__} has versions {low} to {high}, not {version}")
+
+
+def struct_types(cls: type[msgspec.Struct]) -> Mapping[str, type[msgspec.Struct]]:
+    """The classes of a message's structs, by their names in the schema."""
+    names = vars(_module(cls))
+    return {struct.name: names[struct.name] for struct in spec(cls).structs()}
 
 
 def decode(cls: type[M], data: bytes | bytearray | memoryview, version: int, *, exact: bool = True) -> M:
@@ -133,23 +146,27 @@ def join(out: bytearray, splices: Splices) -> list[bytes | memoryview]:
     return chunks
 
 
+def _message_in(module: str) -> type[msgspec.Struct]:
+    # Importing all messages would take a third of a second, so that a process names those that it needs.
+    message: type[msgspec.Struct] = import_module(f"odradek.wire.messages.{module}").MESSAGE
+    return message
+
+
 def message_type(name: str) -> type[msgspec.Struct]:
     """The class of the message with this schema name. Raises KeyError if there is none."""
-    return cast("type[msgspec.Struct]", import_module(f"odradek.wire.messages.{MODULES[name]}").MESSAGE)
+    return _message_in(MODULES[name])
 
 
 @cache
 def request_type(api_key: int) -> type[msgspec.Struct]:
     """Raises KeyError for an unknown API."""
-    module = import_module(f"odradek.wire.messages.{APIS[api_key].stem}_request")
-    return cast("type[msgspec.Struct]", module.MESSAGE)
+    return _message_in(f"{APIS[api_key].stem}_request")
 
 
 @cache
 def response_type(api_key: int) -> type[msgspec.Struct]:
     """Raises KeyError for an unknown API."""
-    module = import_module(f"odradek.wire.messages.{APIS[api_key].stem}_response")
-    return cast("type[msgspec.Struct]", module.MESSAGE)
+    return _message_in(f"{APIS[api_key].stem}_response")
 
 
 _REQUEST_MODULES = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api in APIS.items()}
@@ -163,8 +180,7 @@ def api_of(request: type[msgspec.Struct]) -> ApiKey:
 @cache
 def metadata_record_type(record_type: int) -> type[msgspec.Struct]:
     """The class of a record of `__cluster_metadata`. Raises KeyError for an unknown type."""
-    module = import_module(f"odradek.wire.messages.{METADATA_RECORDS[record_type]}")
-    return cast("type[msgspec.Struct]", module.MESSAGE)
+    return _message_in(METADATA_RECORDS[record_type])
 
 
 @cache

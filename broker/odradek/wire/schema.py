@@ -14,12 +14,36 @@ from __future__ import annotations
 import json
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
-__all__ = ["FIXED", "Field", "MessageSpec", "SchemaError", "StructSpec", "Versions", "load", "parse", "snake_case"]
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+__all__ = [
+    "FIXED",
+    "Field",
+    "Json",
+    "MessageSpec",
+    "SchemaError",
+    "StructSpec",
+    "Value",
+    "Versions",
+    "load",
+    "parse",
+    "snake_case",
+]
+
+Value: TypeAlias = "bool | int | float | str | bytes | bytearray | memoryview | Struct | Sequence[Value] | None"
+"""The value of a field."""
+Scalar: TypeAlias = bool | int | float | str | bytes | None
+Default: TypeAlias = Scalar | tuple[()] | EllipsisType
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""A value of JSON."""
 
 FIXED: Mapping[str, tuple[str, int]] = {
     "bool": ("?", 1),
@@ -37,7 +61,7 @@ FIXED: Mapping[str, tuple[str, int]] = {
 _VARIABLE = frozenset({"string", "bytes", "records"})
 _NO_END = 0x7FFF
 
-_EMPTY: Mapping[str, Any] = {
+_EMPTY: Mapping[str, Scalar] = {
     "bool": False,
     "float64": 0.0,
     "string": "",
@@ -52,9 +76,44 @@ _FIELD_KEYS = frozenset(
 )
 _MESSAGE_KEYS = frozenset(
     {"apiKey", "type", "listeners", "name", "validVersions", "flexibleVersions", "latestVersionUnstable"}
-    | {"fields", "commonStructs", "about"}
+    | {"fields", "commonStructs", "about", "draft"}
 )
 _TYPES = frozenset({"request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value"})
+
+
+class _FieldSource(TypedDict, total=False):
+    name: str
+    type: str
+    versions: str
+    nullableVersions: str
+    flexibleVersions: str
+    taggedVersions: str
+    tag: int
+    default: bool | int | float | str | None
+    ignorable: bool
+    mapKey: bool
+    entityType: str
+    about: str
+    fields: list[_FieldSource]
+
+
+class _StructSource(TypedDict):
+    name: str
+    versions: str
+    fields: list[_FieldSource]
+
+
+class _MessageSource(TypedDict, total=False):
+    apiKey: int
+    type: str
+    listeners: list[str]
+    name: str
+    validVersions: str
+    flexibleVersions: str
+    latestVersionUnstable: bool
+    draft: bool
+    fields: list[_FieldSource]
+    commonStructs: list[_StructSource]
 
 
 class SchemaError(ValueError):
@@ -109,16 +168,37 @@ class Field:
     tagged: Versions
     tag: int | None
     flexible: Versions | None
-    default: Any
+    default: Default
     ignorable: bool
     map_key: bool
     entity: str | None
     about: str | None
 
-    @property
+    @cached_property
     def python_name(self) -> str:
         name = snake_case(self.name)
         return f"{name}_" if keyword.iskeyword(name) else name
+
+    def of(self, struct: Struct) -> Value:
+        """Its value in a struct."""
+        # Code that is written for all messages names fields by their schema: here, and in `put`, and nowhere else.
+        value: Value = getattr(struct, self.python_name)
+        return value
+
+    def put(self, struct: Struct, value: Value) -> None:
+        """Give it a value in a struct."""
+        setattr(struct, self.python_name, value)
+
+    def all_of(self, struct: Struct) -> Sequence[Value]:
+        """The values of an array; of any other field its only value."""
+        value = self.of(struct)
+        return value if self.is_array and isinstance(value, list) else (value,)
+
+    def structs_of(self, struct: Struct) -> Iterator[Struct]:
+        """The structs that it holds, one or many; none where it is null."""
+        from msgspec import Struct  # not at build time
+
+        return (each for each in self.all_of(struct) if isinstance(each, Struct))
 
     @property
     def json_name(self) -> str:
@@ -142,12 +222,16 @@ class StructSpec:
     versions: Versions
     fields: tuple[Field, ...]
 
+    def field(self, python_name: str) -> Field | None:
+        """The field of this name in Python, if there is one."""
+        return next((field for field in self.fields if field.python_name == python_name), None)
+
     def present(self, version: int) -> list[Field]:
-        """What the wire has in its fixed order."""
+        """The fields that have a fixed order on the wire."""
         return [field for field in self.fields if version in field.versions and version not in field.tagged]
 
     def tagged(self, version: int) -> list[Field]:
-        """What the wire has as tagged fields, by tag."""
+        """The tagged fields, by tag."""
         return sorted((f for f in self.fields if version in f.tagged), key=lambda field: field.tag or 0)
 
 
@@ -162,6 +246,8 @@ class MessageSpec:
     flexible: Versions
     listeners: tuple[str, ...]
     unstable: bool
+    draft: bool
+    """Whether no release of Kafka has the message: only dialects offer it."""
     root: StructSpec
     extends: str | None = None
     """The module of the ordinary message that a dialect's message stands for; its structs are below that one's."""
@@ -216,22 +302,26 @@ def load(path: Path) -> MessageSpec:
 
 def parse(text: str) -> MessageSpec:
     try:
-        source = json.loads(text)
+        source: Json = json.loads(text)
     except ValueError as error:
         raise SchemaError(f"not JSON: {error}") from None
     if not isinstance(source, dict):
         raise SchemaError("not a JSON object")
-    return _Parser(source).message()
+    return _Parser(_checked(source)).message()
+
+
+def _checked(source: Mapping[str, Json]) -> _MessageSource:
+    _require(source, {"name", "type", "validVersions", "flexibleVersions", "fields"}, _MESSAGE_KEYS, "message")
+    return cast("_MessageSource", source)
 
 
 class _Parser:
-    def __init__(self, source: dict[str, Any]) -> None:
-        _require(source, {"name", "type", "validVersions", "flexibleVersions", "fields"}, _MESSAGE_KEYS, "message")
+    def __init__(self, source: _MessageSource) -> None:
         self.source = source
         self.name: str = source["name"]
         self.versions = _versions(source["validVersions"], self.name)
         self.flexible = _versions(source["flexibleVersions"], self.name) & self.versions
-        self.common: dict[str, dict[str, Any]] = {}
+        self.common: dict[str, _StructSource] = {}
         self.done: dict[str, StructSpec] = {}
         self.open: list[str] = []
 
@@ -251,10 +341,11 @@ class _Parser:
             flexible=self.flexible,
             listeners=tuple(source.get("listeners", ())),
             unstable=source.get("latestVersionUnstable", False),
+            draft=source.get("draft", False),
             root=root,
         )
 
-    def struct(self, name: str, fields: list[dict[str, Any]], versions: Versions, path: str) -> StructSpec:
+    def struct(self, name: str, fields: list[_FieldSource], versions: Versions, path: str) -> StructSpec:
         if name in self.open:
             # A reader follows the schema to its bottom, so there has to be one.
             raise SchemaError(f"{path}: {name} contains itself")
@@ -267,7 +358,7 @@ class _Parser:
             raise SchemaError(f"{path}: two structs are named {name}")
         return spec
 
-    def field(self, source: dict[str, Any], parent: Versions, path: str) -> Field:
+    def field(self, source: _FieldSource, parent: Versions, path: str) -> Field:
         path = f"{path}.{source.get('name', '?')}"
         _require(source, {"name", "type"}, _FIELD_KEYS, path)
         tagged = _versions(source.get("taggedVersions", "none"), path) & parent
@@ -293,7 +384,7 @@ class _Parser:
         self.check_field(field, path)
         return field
 
-    def field_struct(self, source: dict[str, Any], kind: str, versions: Versions, path: str) -> StructSpec | None:
+    def field_struct(self, source: _FieldSource, kind: str, versions: Versions, path: str) -> StructSpec | None:
         if kind in FIXED or kind in _VARIABLE:
             if "fields" in source:
                 raise SchemaError(f"{path}: a {kind} has no fields")
@@ -326,7 +417,7 @@ def _check_struct(spec: StructSpec, path: str) -> None:
         raise SchemaError(f"{path}: the tags of {spec.name} are {tags}, not 0 and up without a gap")
 
 
-def _require(source: Mapping[str, Any], needed: set[str], known: set[str] | frozenset[str], path: str) -> None:
+def _require(source: Mapping[str, object], needed: set[str], known: set[str] | frozenset[str], path: str) -> None:
     if missing := needed - source.keys():
         raise SchemaError(f"{path}: {', '.join(sorted(missing))} is missing")
     if unknown := source.keys() - known:
@@ -345,7 +436,7 @@ def _versions(text: str, path: str) -> Versions:
     return Versions(lowest, int(found[3]) if found[3] else lowest)
 
 
-def _default(source: Mapping[str, Any], kind: str, path: str) -> Any:
+def _default(source: _FieldSource, kind: str, path: str) -> Default:
     """The default as a Python value. A JSON null counts as no default at all; the string "null" is the null default."""
     value = source.get("default")
     if value == "null":
@@ -360,7 +451,7 @@ def _default(source: Mapping[str, Any], kind: str, path: str) -> Any:
         raise SchemaError(f"{path}: {value!r} is no default for {kind}") from None
 
 
-def _given_default(value: Any, kind: str) -> Any:
+def _given_default(value: bool | int | float | str, kind: str) -> Scalar:
     match kind:
         case "bool" if value in (True, False, "true", "false"):
             return value in (True, "true")

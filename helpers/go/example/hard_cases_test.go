@@ -111,6 +111,18 @@ func TestAStory(t *testing.T) {
 	cluster.Verify()
 }
 
+func TestAStateThatIsMadeOnceAndForked(t *testing.T) {
+	origin := odradek.New(t, odradek.Options{Topics: []string{"orders"}})
+	send(t, till(t, origin), "one coffee")
+	hanging := "hanging-" + origin.ID // a hub may have several suites
+	origin.Snapshot(hanging)
+	for range 2 {
+		fork := odradek.New(t, odradek.Options{From: hanging})
+		fork.Advance(2 * time.Minute) // its own time alone: each fork still has the transaction to abort
+		fork.Wait("transaction", map[string]any{"id": "till-1", "state": "CompleteAbort"})
+	}
+}
+
 func commit(t *testing.T, client *kgo.Client, value string) {
 	t.Helper()
 	send(t, client, value)

@@ -1,4 +1,4 @@
-// Four hard cases for a transactional client, and a story, played with KafkaJS: node --test
+// Four hard cases for a transactional client, a story and a fork, played with KafkaJS: node --test
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
@@ -103,6 +103,20 @@ test('a story', async (t) => {
 async function commitTwo({ producer }) {
   for (const value of ['one coffee', 'one cake']) await (await begin(producer, value)).commit()
 }
+
+test('a state that is made once, and forked', async (t) => {
+  const origin = await newCluster(t, { topics: ['orders'] })
+  await begin((await till(t, origin)).producer, 'one coffee')
+  const hanging = `hanging-${origin.id}` // a hub may have several suites
+  await origin.snapshot(hanging)
+  for (let count = 0; count < 2; count++) {
+    const fork = await newCluster(t, { from: hanging })
+    await fork.wait({ transaction: { id: 'till-1', state: 'Ongoing' } })
+    await fork.advance(2 * MINUTE)
+    await fork.wait({ transaction: { id: 'till-1', state: 'CompleteAbort' } })
+  }
+  assert.equal((await origin.get('transactions', 'till-1')).state, 'Ongoing')
+})
 
 test('a cluster with logins', async (t) => {
   const cluster = await newCluster(t, { topics: ['orders'], security: 'sasl-ssl', users: { alice: 'hush' } })

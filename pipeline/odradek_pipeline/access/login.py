@@ -10,7 +10,6 @@ import secrets
 import time
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from typing import cast
 
 from odradek.access.credential import ScramMechanism
 from odradek.access.scram import salted_password
@@ -19,7 +18,6 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake_request import SaslHandshakeRequest
-from odradek.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 from odradek_pipeline.access.config import Login
 
 __all__ = ["LoginRefused", "ScramClient", "log_in"]
@@ -38,7 +36,7 @@ class LoginRefused(ConnectionError):
 
 def log_in(client: BlockingClient, login: Login) -> float:
     """Log in; for how many seconds that holds, 0 for good (KIP-368). Raises `LoginRefused`."""
-    said = cast("SaslHandshakeResponse", client.ask(SaslHandshakeRequest(login.mechanism), 1))
+    said = client.ask(SaslHandshakeRequest(login.mechanism), 1)
     if said.error_code != ErrorCode.NONE:
         raise LoginRefused(f"it has no logins by {login.mechanism}, only by {', '.join(said.mechanisms) or 'nothing'}")
     step = _STEPS[login.mechanism]
@@ -46,7 +44,7 @@ def log_in(client: BlockingClient, login: Login) -> float:
 
 
 def _authenticate(client: BlockingClient, login: Login, message: bytes) -> SaslAuthenticateResponse:
-    said = cast("SaslAuthenticateResponse", client.ask(SaslAuthenticateRequest(message), 1))
+    said = client.ask(SaslAuthenticateRequest(message), 1)
     if said.error_code != ErrorCode.NONE:
         why = f" ({said.error_message})" if said.error_message else ""
         raise LoginRefused(f"it refuses the login of {login.user} by {login.mechanism}{why}")

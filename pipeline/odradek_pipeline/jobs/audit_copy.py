@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
+from odradek_pipeline.audit.result import Result, Severity, anomalies_frame, anomaly
 
 __all__ = ["audit_copy"]
 

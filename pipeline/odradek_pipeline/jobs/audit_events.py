@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from odradek_pipeline.event_checks import CONTRADICTION_COLUMNS, Contradictions, Numbers
-from odradek_pipeline.event_fields import check_event, shown
-from odradek_pipeline.layout import Problem, problem
-from odradek_pipeline.lines import json_lines
-from odradek_pipeline.progress import Progress, files_read
-from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
+from odradek_pipeline.audit.lines import json_lines, shown
+from odradek_pipeline.audit.progress import Progress, files_read
+from odradek_pipeline.audit.result import Result, Severity, anomalies_frame, anomaly
+from odradek_pipeline.events.checks import CONTRADICTION_COLUMNS, Contradictions, Numbers
+from odradek_pipeline.events.fields import check_event
+from odradek_pipeline.logs.layout import Problem, problem
 from odradek_pipeline.wording import span
 
 __all__ = [

@@ -18,8 +18,10 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.event_checks import CONTRADICTION_COLUMNS, Numbers
-from odradek_pipeline.event_fields import FLAGS, NUMBERS, TEXTS, check_event
+from odradek_pipeline.audit.progress import Progress
+from odradek_pipeline.audit.result import Result, anomalies_frame
+from odradek_pipeline.events.checks import CONTRADICTION_COLUMNS, Numbers
+from odradek_pipeline.events.fields import FLAGS, NUMBERS, TEXTS, check_event
 from odradek_pipeline.jobs.audit_events import (
     CLOCK,
     COLUMNS,
@@ -31,11 +33,9 @@ from odradek_pipeline.jobs.audit_events import (
     stall_rows,
     told_of,
 )
-from odradek_pipeline.jobs.spark_audit import SparkAudit
-from odradek_pipeline.jobs.spark_lines import places, read_lines
-from odradek_pipeline.layout import Problem
-from odradek_pipeline.progress import Progress
-from odradek_pipeline.result import Result, anomalies_frame
+from odradek_pipeline.logs.layout import Problem
+from odradek_pipeline.spark.audit import SparkAudit
+from odradek_pipeline.spark.lines import places, read_lines
 
 __all__ = ["audit_events_on_spark"]
 

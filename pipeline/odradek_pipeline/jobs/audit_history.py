@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from odradek_pipeline.history import History, fold
-from odradek_pipeline.history_checks import check_history
-from odradek_pipeline.layout import Problem
-from odradek_pipeline.lines import json_lines
-from odradek_pipeline.progress import Progress, files_read
-from odradek_pipeline.result import Result, anomalies_frame
+from odradek_pipeline.audit.lines import json_lines
+from odradek_pipeline.audit.progress import Progress, files_read
+from odradek_pipeline.audit.result import Result, anomalies_frame
+from odradek_pipeline.history.checks import check_history
+from odradek_pipeline.history.operations import History, fold
+from odradek_pipeline.logs.layout import Problem
 
 __all__ = ["audit_history"]
 

@@ -18,8 +18,9 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.history import BAD_LINE, STEPPING, Operation, Pairing, Send, text_of
-from odradek_pipeline.history_checks import (
+from odradek_pipeline.audit.progress import Progress
+from odradek_pipeline.audit.result import Result, Severity, anomalies_frame
+from odradek_pipeline.history.checks import (
     Edges,
     PollOrder,
     SendOrder,
@@ -31,11 +32,10 @@ from odradek_pipeline.history_checks import (
     value_at_several,
     values_at_one,
 )
-from odradek_pipeline.jobs.spark_audit import SparkAudit
-from odradek_pipeline.jobs.spark_lines import numbered, read_lines
-from odradek_pipeline.layout import Problem
-from odradek_pipeline.progress import Progress
-from odradek_pipeline.result import Result, Severity, anomalies_frame
+from odradek_pipeline.history.operations import BAD_LINE, STEPPING, Operation, Pairing, Send, text_of
+from odradek_pipeline.logs.layout import Problem
+from odradek_pipeline.spark.audit import SparkAudit
+from odradek_pipeline.spark.lines import numbered, read_lines
 
 __all__ = ["audit_history_on_spark"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,23 @@ import numpy as np
 import pandas as pd
 
 from odradek.core.internal_topics import partition_for
-from odradek_pipeline import files
-from odradek_pipeline.allowed import Explained, merged_allowed
-from odradek_pipeline.coordinators import Coordinators
-from odradek_pipeline.decisions import decision_frame, exchanged, lacking_markers, undecided, wrong_outcomes
-from odradek_pipeline.group_offsets import GroupOffsets, offsets_behind_end, read_group_offsets
-from odradek_pipeline.incidents import Findings, find_incidents, incidents_frame
-from odradek_pipeline.layout import (
+from odradek_pipeline.audit.progress import Progress
+from odradek_pipeline.audit.result import Result, Severity, anomalies_frame
+from odradek_pipeline.directories.place import Place
+from odradek_pipeline.directories.proof import Proof, while_running, written_until
+from odradek_pipeline.directories.replicas import compare_replicas
+from odradek_pipeline.directories.shape import (
+    future_times,
+    same_batches,
+    shape_anomalies,
+    shape_problems,
+    unknown_producers,
+)
+from odradek_pipeline.groups.offsets import GroupOffsets, offsets_behind_end, read_group_offsets
+from odradek_pipeline.incidents.causes import Findings, find_incidents, incidents_frame
+from odradek_pipeline.logs import files
+from odradek_pipeline.logs.headers import digest
+from odradek_pipeline.logs.layout import (
     TRANSACTION_STATE,
     FileKind,
     LogFile,
@@ -32,28 +42,33 @@ from odradek_pipeline.layout import (
     find_files,
     problem,
 )
-from odradek_pipeline.log_checks import (
+from odradek_pipeline.logs.payload import TransactionRecord, transaction_log
+from odradek_pipeline.logs.scan import scan_segments
+from odradek_pipeline.logs.scanned import Scan
+from odradek_pipeline.logs.sidecars import read_sidecars
+from odradek_pipeline.logs.times import Span
+from odradek_pipeline.transactions.allowed import Explained, merged_allowed
+from odradek_pipeline.transactions.checks import (
     BATCH_COLUMNS,
     batch_frame,
     sequence_breaks,
+    sequenced,
     sequences,
     split_outcomes,
     transactions,
 )
-from odradek_pipeline.log_verdicts import LogFacts, judge, open_transactions, split_anomalies, suspicious
-from odradek_pipeline.payload import TransactionRecord, transaction_log
-from odradek_pipeline.place import Place
-from odradek_pipeline.progress import Progress
-from odradek_pipeline.proof import Proof, while_running, written_until
-from odradek_pipeline.replicas import compare_replicas
-from odradek_pipeline.result import Result, Severity, anomalies_frame
-from odradek_pipeline.scan import Scan, scan_segments
-from odradek_pipeline.shape import future_times, same_batches, shape_anomalies, shape_problems, unknown_producers
-from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of, producer_states
-from odradek_pipeline.sidecars import read_sidecars
-from odradek_pipeline.steps import Known
-from odradek_pipeline.timelines import delays, timelines
-from odradek_pipeline.times import Span
+from odradek_pipeline.transactions.coordinators import Coordinators
+from odradek_pipeline.transactions.decisions import (
+    decision_frame,
+    exchanged,
+    lacking_markers,
+    undecided,
+    wrong_outcomes,
+)
+from odradek_pipeline.transactions.sidecar_checks import Beside, check_claims, claims_of, producer_states
+from odradek_pipeline.transactions.steps import Known
+from odradek_pipeline.transactions.timelines import delays, timelines
+from odradek_pipeline.transactions.verdicts import LogFacts, judge, open_transactions, split_anomalies, suspicious
 from odradek_pipeline.wording import counted, listed
 
 __all__ = ["audit_logs", "Evidence"]
@@ -107,7 +122,8 @@ def audit_logs(
     step = progress.step if progress is not None else lambda name: None
     step("reading")
     groups = read_group_offsets(place.tree.files)
-    decided = transaction_log(place.tree.files, Scan())
+    before, first = coordinators_now(place.tree), Scan()
+    decided = transaction_log(place.tree.files, first)
     place = place.behind_decisions(state)
     tree = place.tree
     scan = Scan(check_crc=check_crc, memory=place.memory, problems=list(tree.problems))
@@ -116,7 +132,11 @@ def audit_logs(
     scan.reading = None
     step("checking transactions")
     txns = transactions(batches)
-    records = read_states(tree, scan)
+    if coordinators_now(tree) == before:
+        records = decided
+        note_states(scan, first)
+    else:
+        records = read_states(tree, scan)
     proof = place.proof(written_until(batches, not_after))
     coordinators = read_coordinators(place, scan, decided, records, now=newest(batches, not_after), until=proof.until())
     decisions = decision_frame(coordinators.decisions, coordinators.complete)
@@ -126,7 +146,8 @@ def audit_logs(
     jumps = real_jumps(batches, tree.cleaned)
     split = split_outcomes(txns)
     explained = Explained.of(tree.starts(), tree.cleaned, jumps)
-    breaks, removed = explained.breaks(sequence_breaks(batches))
+    numbers = sequenced(batches)
+    breaks, removed = explained.breaks(sequence_breaks(batches, numbers))
     level_2 = coordinators.level_2
     odd, without_data = explained.markers(txns[suspicious(txns, level_2)])
     evidence = Evidence(
@@ -154,8 +175,8 @@ def audit_logs(
     result = conclude(place, scan, evidence, coordinators, not_after=not_after)
     result.tables |= {
         "log_txns": txns,
-        "sequences": sequences(batches),
-        "timelines": timelines(state_frame(records), txns, place.levels),
+        "sequences": sequences(batches, numbers),
+        "timelines": timelines(records, txns, place.levels),
     }
     result.facts["delays_ms"] = delays(result.tables["timelines"])
     result.seconds = time.perf_counter() - began
@@ -198,9 +219,10 @@ def digests_of(rows: pd.DataFrame) -> dict[tuple[str, int], tuple[int, int]]:
     data = rows[(rows["producer_id"] >= 0) & (rows["marker_type"] < 0) & (rows["record_count"] > 0)]
     if data.empty:
         return {}
-    hashed = pd.util.hash_pandas_object(data[["base_offset", "crc"]], index=False).to_numpy()
-    of = data.assign(hashed=hashed).groupby(["topic", "partition"], sort=False)["hashed"]
-    return {key: (len(group), int(np.bitwise_xor.reduce(group.to_numpy()))) for key, group in of}
+    return {
+        (str(key[0]), int(key[1])): (len(group), digest(group["base_offset"].to_numpy(), group["crc"].to_numpy()))
+        for key, group in data.groupby(["topic", "partition"], sort=False)
+    }
 
 
 def problems_of(rows: pd.DataFrame) -> list[Problem]:
@@ -236,15 +258,29 @@ def read_states(tree: Tree, scan: Scan) -> list[TransactionRecord]:
     """The coordinators' log; what the pass over all segments has noted already is not noted again."""
     second = Scan()
     records = transaction_log(tree.files, second)
-    known = set(scan.problems)
-    scan.problems += [found for found in second.problems if found not in known]
+    note_states(scan, second)
     return records
 
 
-def state_frame(records: Iterable[TransactionRecord]) -> pd.DataFrame:
-    """The coordinators' log as the table `txnlog`."""
-    columns = [*(one.name for one in fields(TransactionRecord) if one.name != "partitions"), "partitions"]
-    return pd.DataFrame([record.row() for record in records], columns=columns)
+def note_states(scan: Scan, second: Scan) -> None:
+    """What only the look into the coordinators' log has found."""
+    known = set(scan.problems)
+    scan.problems += [found for found in second.problems if found not in known]
+
+
+def coordinators_now(tree: Tree) -> dict[str, tuple[int, int]]:
+    """The segments of the coordinators' log as they are now, with their sizes and times: one that is allocated in
+    advance does not grow while it is written to."""
+    wanted = {Path(file.path).parent for file in tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)}
+    now = [file for path in sorted(wanted) for file in find_files([path]).of(FileKind.SEGMENT)]
+    return {file.path: (file.size, _time_of(file.path)) for file in now}
+
+
+def _time_of(path: str) -> int:
+    try:
+        return files.stat(path).mtime_ns
+    except FileNotFoundError:  # deleted since it was listed
+        return -1
 
 
 def read_coordinators(
@@ -266,7 +302,8 @@ def read_coordinators(
     coordinators = Coordinators.fold(
         records, known=known_topic, now=now, levels=place.levels, around=known_around(place), until=until
     )
-    coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete
+    if decided is not records:
+        coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete
     names = {(record.transactional_id, record.partition) for record in records}
     astray = any(partition_for(name, coordinator_count(place)) != partition for name, partition in names)
     coordinators.missing = missing_coordinators(place, scan.problems, astray=astray)
@@ -429,7 +466,7 @@ def conclude(
     # What ends before its checkpoints because the rest was left out has lost nothing.
     audited = [one for one in place.audited() if one.key not in place.cut]
     found += split_anomalies(evidence.split, coordinators)
-    found += shape_anomalies(audited, evidence.ends, place.cluster)
+    found += shape_anomalies(audited, evidence.ends, place.cluster, place.remote)
     ends = {one.path: evidence.ends.get(one.key, -1) for one in audited}
     scan.problems += place.around.problems
     scan.problems += shape_problems(place.around, ends, place.cluster, place.topics)
@@ -477,6 +514,7 @@ def conclude(
             (one for one in evidence.newest.values() if not_after is None or one <= not_after), default=-1
         ),
         "coordinator_log_read": coordinators.known,
+        **({"in_store": place.remote.totals()} if place.remote.is_noted else {}),
         "transaction_version": [{"since": one.timestamp, "level": one.level} for one in place.levels.changes],
     }
     return result

@@ -15,33 +15,41 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek.records.batch import LOG_APPEND_TIME
-from odradek_pipeline.allowed import FIRST, Explained, merged_allowed
-from odradek_pipeline.coordinators import Coordinators
-from odradek_pipeline.decisions import exchanged
-from odradek_pipeline.files import absolute, registered
-from odradek_pipeline.group_offsets import LOGS_OF_GROUPS, GroupOffsets, merged, read_group_offsets
+from odradek_pipeline.audit.progress import Progress
+from odradek_pipeline.audit.result import Result
+from odradek_pipeline.directories.place import Place
+from odradek_pipeline.directories.replicas import compare_replicas
+from odradek_pipeline.groups.offsets import LOGS_OF_GROUPS, GroupOffsets, merged, read_group_offsets
 from odradek_pipeline.jobs.audit_logs import (
     Evidence,
     audit_logs,
     conclude,
     coordinator_count,
+    coordinators_now,
     known_around,
     missing_coordinators,
     problems_of,
     real_jumps,
     shortened_coordinators,
 )
-from odradek_pipeline.jobs.producer_checks import OF_BATCHES, Checks
-from odradek_pipeline.jobs.spark_audit import SparkAudit
-from odradek_pipeline.jobs.spark_frames import (
+from odradek_pipeline.logs.files import absolute, registered
+from odradek_pipeline.logs.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree
+from odradek_pipeline.logs.payload import TransactionRecord
+from odradek_pipeline.logs.scan import plan_ranges
+from odradek_pipeline.logs.scanned import Scan
+from odradek_pipeline.logs.sidecars import is_sidecar, read_sidecars
+from odradek_pipeline.logs.times import Span
+from odradek_pipeline.spark.audit import SparkAudit
+from odradek_pipeline.spark.frames import (
     CHECKED,
     CHECKED_TABLES,
     FACTS,
+    arrow_of,
     ddl,
     fact_frame,
     folded_states,
@@ -50,22 +58,20 @@ from odradek_pipeline.jobs.spark_frames import (
     problem_rows,
     record_of,
 )
-from odradek_pipeline.jobs.spark_reading import planned
-from odradek_pipeline.jobs.spark_twice import Twice, look_twice, shared_on_spark, split_on_spark
-from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files
-from odradek_pipeline.log_checks import BATCH_COLUMNS, TXN_COLUMNS
-from odradek_pipeline.log_rows import SourceOptions
-from odradek_pipeline.log_tables import OF_COORDINATORS, PROBLEM, TABLES, spark_schema
-from odradek_pipeline.place import Place
-from odradek_pipeline.progress import Progress
-from odradek_pipeline.replicas import compare_replicas
-from odradek_pipeline.result import Result
-from odradek_pipeline.scan import Scan, plan_ranges
-from odradek_pipeline.sidecar_checks import CLAIM_COLUMNS, Beside, claims_of
-from odradek_pipeline.sidecars import is_sidecar, read_sidecars
-from odradek_pipeline.steps import SHARED
-from odradek_pipeline.timelines import PERCENTILES, STEPS, TIMELINE_COLUMNS, timelines
-from odradek_pipeline.times import Span
+from odradek_pipeline.spark.growing import GrowingTable
+from odradek_pipeline.spark.log_rows import SourceOptions
+from odradek_pipeline.spark.log_tables import HEADERS, OF_COORDINATORS, PROBLEM, TABLES, arrow_schema, spark_schema
+from odradek_pipeline.spark.producer_checks import OF_BATCHES, TABLES_CHECKED, Checks
+from odradek_pipeline.spark.reading import planned
+from odradek_pipeline.spark.totals import FAR, Totals, by_partition
+from odradek_pipeline.spark.twice import Twice, look_twice, shared_on_spark, split_on_spark
+from odradek_pipeline.transactions.allowed import FIRST, Explained, merged_allowed
+from odradek_pipeline.transactions.checks import BATCH_COLUMNS, TXN_COLUMNS
+from odradek_pipeline.transactions.coordinators import Coordinators
+from odradek_pipeline.transactions.decisions import exchanged
+from odradek_pipeline.transactions.sidecar_checks import CLAIM_COLUMNS, Beside, claims_of
+from odradek_pipeline.transactions.steps import SHARED
+from odradek_pipeline.transactions.timelines import PERCENTILES, STEPS, TIMELINE_COLUMNS, timelines
 
 __all__ = ["audit_logs_on_spark"]
 
@@ -74,16 +80,23 @@ ROWS_PER_GROUP = 50_000
 ROWS_PER_TASK = 2_000_000
 """Of what a worker reads in its order."""
 FILES_PER_TASK, FILES_PER_FRAME = 2_000, 200
-TASKS_WANTED, TASK_BYTES_MIN, TASK_BYTES_MAX = 4_000, 128 << 20, 16 << 30
+TASKS_WANTED, READS_PER_CORE = 4_000, 8
+TASK_BYTES_MIN, TASK_BYTES, TASK_BYTES_MAX = 128 << 20, 1 << 30, 16 << 30
 TASKS_PER_CORE = 2
 GROUPS_PER_CORE = 4
 """More groups than cores: they are spread by hashes, and differ in size."""
-_LARGE = ("txn", "sequence")
-FAR = (1 << 63) - 1
+_LARGE = {"txn": "log_txns", "sequence": "sequences"}
+"""Kinds of rows that workers write, and their tables."""
 SMALL_BYTES = 1 << 20
 """What is read here rather than by a job, which would take longer to start."""
+BESIDE_BYTES = 32 << 20
+"""The same of indexes and snapshots, which are read by columns: those of about 20 GB in batches of 16 KiB."""
 STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
+_FILES = arrow_of(
+    {"path": "object", "kind": "object", "topic": "object", "partition": "i4", "base_offset": "i8", "size": "i8"}
+)
+"""Frames for Spark are made of Arrow's tables: rows of Python would go through workers that are started for them."""
 _CLAIMS_OF_FACTS = ("decision", "level_2")
 
 
@@ -116,7 +129,7 @@ def audit_logs_on_spark(
         out=out.absolute(),
         began=began,
         place=place,
-        range_bytes=range_bytes or bytes_of_tasks(place.tree),
+        range_bytes=range_bytes or bytes_of_tasks(place.tree, spark.sparkContext.defaultParallelism),
         check_crc=check_crc,
         not_after=not_after,
         state=state,
@@ -128,11 +141,13 @@ def audit_logs_on_spark(
     return result
 
 
-def bytes_of_tasks(tree: Tree) -> int:
-    """What a task reads: enough that a large cluster's logs are some thousand tasks. A task streams, so that its memory
-    does not grow with that; what is read again when an executor is lost does."""
+def bytes_of_tasks(tree: Tree, cores: int) -> int:
+    """What a task reads: enough that there are some tasks for each core, as far as a task is not longer than a minute
+    or so, and that a large cluster's logs are some thousand. A task streams, so that its memory does not grow with
+    that; what is read again when an executor is lost does."""
     total = sum(file.size for file in tree.of(FileKind.SEGMENT))
-    return min(max(total // TASKS_WANTED, TASK_BYTES_MIN), TASK_BYTES_MAX)
+    for_cores = min(total // (READS_PER_CORE * cores), TASK_BYTES)
+    return min(max(for_cores, total // TASKS_WANTED, TASK_BYTES_MIN), TASK_BYTES_MAX)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,42 +167,27 @@ class _Audit(SparkAudit):
         # The directories may be those of a living broker: see `read_coordinators` for what is read when.
         self.step("reading")
         groups = self.group_offsets()
-        before = self.states_directories()
-        decided = self.states("decided", list(before))
+        before = coordinators_now(self.tree)
+        decided = self.states("decided", directories_of(before))
         self.place = self.place.behind_decisions(self.state)
         scan = Scan(check_crc=self.check_crc, problems=list(self.tree.problems))
         partitions = sorted({Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT)})
         scan.bytes_remembered = self.remembered()
-        stored = self.kept("batches", self.read("audit", [str(path) for path in partitions]))
-        problems, edges = self.problems_and_edges(stored)
+        headers = self.growing("batches", arrow_schema(HEADERS))
+        problems, edges, totals = self.problems_and_edges(self.read("audit", list(map(str, partitions)), headers))
         scan.problems += problems
-        batches = stored.where("problem is null")
-        limit = FAR if self.not_after is None else self.not_after
-        data = (F.col("producer_id") >= 0) & (F.col("marker_type") < 0) & (F.col("record_count") > 0)
-        given = (F.col("marker_type") >= 0) | (F.col("attributes").bitwiseAND(F.lit(LOG_APPEND_TIME)) != 0)
-        given |= F.col("topic") == TRANSACTION_STATE
-        of_partitions = batches.groupBy("topic", "partition").agg(
-            F.max("last_offset").alias("end"),
-            F.max("max_timestamp").alias("newest"),
-            F.max(F.when(F.col("max_timestamp") <= limit, F.col("max_timestamp"))).alias("clock"),
-            F.max(F.when(given & (F.col("max_timestamp") <= limit), F.col("max_timestamp"))).alias("written"),
-            F.max("producer_id").alias("producer"),
-            F.count("*").alias("rows"),
-            F.count_if(F.col("marker_type") >= 0).alias("markers"),
-            F.count_if(data).alias("data"),
-            F.bit_xor(F.when(data, F.xxhash64("base_offset", "crc"))).alias("digest"),
-        )
-        totals = of_partitions.collect()
+        headers.ended()
+        batches = headers.rows(self.spark)
         scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT)) - scan.bytes_remembered
-        scan.batches = sum(row["rows"] for row in totals)
-        markers = sum(row["markers"] for row in totals)
+        scan.batches = sum(of.batches for of in totals.values())
+        markers = sum(of.markers for of in totals.values())
         self.step("folding coordinators")
         states = decided
-        if self.states_directories() != before:
-            states = self.states("states", list(before))
-        clocks = (row["clock"] for row in totals if row["clock"] is not None)
+        if coordinators_now(self.tree) != before:
+            states = self.states("states", directories_of(before))
+        clocks = (of.clock for of in totals.values() if of.clock >= 0)
         now = max(clocks, default=self.not_after or 0)
-        written = {(row["topic"], row["partition"]): row["written"] for row in totals if row["written"] is not None}
+        written = {key: of.written for key, of in totals.items() if of.written >= 0}
         proof = self.place.proof(written)
         facts = self.facts(decided, states, now=now, until=proof.until())
         claims = self.claims()
@@ -195,34 +195,34 @@ class _Audit(SparkAudit):
         known = set(scan.problems)
         scan.problems += [found for found in of_states if found not in known] + wrong
         claims = claims.where("problem is null").select(*CLAIM_COLUMNS)
-        ends = {(row["topic"], row["partition"]): row["end"] for row in totals}
+        ends = {key: of.end for key, of in totals.items()}
         beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
         self.step("checking transactions")
         jumps = real_jumps(edges, self.tree.cleaned)
         explained = Explained.of(self.tree.starts(), self.tree.cleaned, jumps)
-        checks = Checks(beside, explained, self.directories())
+        tables = {kind: self.growing(name, TABLES_CHECKED[kind]) for kind, name in _LARGE.items()}
+        checks = Checks(beside, explained, self.directories(), tables=tables)
         checked = self.checked(batches, self.with_facts(claims, facts), checks, scan.batches)
-        txns, _ = (
-            self.kept(name, checked.where(F.col("kind") == kind).select(*CHECKED_TABLES[kind]))
-            for name, kind in (("log_txns", "txn"), ("sequences", "sequence"))
-        )
+        for table in tables.values():
+            table.ended()
+        txns = tables["txn"].rows(self.spark)
         small = frame_of(counted(checked), CHECKED)
-        tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in CHECKED_TABLES.items()}
-        scan.problems += problems_of(tables["problem"])
+        found = {kind: small[small["kind"] == kind][list(of)] for kind, of in CHECKED_TABLES.items()}
+        scan.problems += problems_of(found["problem"])
         self.step("timelines")
         lengths = self.timelines(states, txns, markers)
         scan.problems += self.compared()
         twice = look_twice(txns, facts if before else None)
         split = split_on_spark(self.spark, txns, twice)
-        times = {(row["topic"], row["partition"]): row["newest"] for row in totals}
-        digests = {(row["topic"], row["partition"]): (row["data"], row["digest"]) for row in totals if row["data"]}
-        producers = {(row["topic"], row["partition"]): row["producer"] for row in totals}
-        lacking = tables["lacking"]
+        times = {key: of.newest for key, of in totals.items()}
+        digests = {key: (of.data, of.digest) for key, of in totals.items() if of.data}
+        producers = {key: of.producer for key, of in totals.items()}
+        lacking = found["lacking"]
         elsewhere = self.exchanged(lacking, txns) if len(lacking) else {}
         evidence = Evidence(
-            tables["odd"],
-            tables["break"],
-            merged_allowed([tables["allowed"]]),
+            found["odd"],
+            found["break"],
+            merged_allowed([found["allowed"]]),
             jumps,
             lacking,
             split,
@@ -234,7 +234,7 @@ class _Audit(SparkAudit):
             groups,
             proof,
         )
-        coordinators = self.coordinators(facts, tables, scan.problems, twice, known=bool(before))
+        coordinators = self.coordinators(facts, found, scan.problems, twice, known=bool(before))
         result = conclude(self.place, scan, evidence, coordinators, not_after=self.not_after)
         result.facts["delays_ms"] = lengths
         return result
@@ -249,7 +249,7 @@ class _Audit(SparkAudit):
         ranges = plan_ranges(self.tree.files, range_bytes=self.range_bytes)
         return sum(memory.known_bytes(part, checked=self.check_crc) for part in ranges)
 
-    def read(self, table: str, partitions: list[str]) -> DataFrame:
+    def read(self, table: str, partitions: list[str], into: GrowingTable | None = None) -> DataFrame:
         """A table of the source `kafka_log`, planned here: Spark would start three Python processes more for it."""
         memory = self.place.memory if table == "audit" else None
         options = SourceOptions(
@@ -262,8 +262,9 @@ class _Audit(SparkAudit):
             "" if memory is None else str(memory.folder),
             self.place.span if table == "audit" else Span(),
             self.compacted(),
+            FAR if self.not_after is None else self.not_after,
         )
-        return planned(self.spark, options)
+        return planned(self.spark, options, into)
 
     def compacted(self) -> dict[tuple[str, int], int]:
         """Below which offset compaction explains what is missing; in internal topics everywhere."""
@@ -283,22 +284,19 @@ class _Audit(SparkAudit):
             found[row["place"]].append(_problem(row.asDict()))
         return found
 
-    def problems_and_edges(self, stored: DataFrame) -> tuple[list[Problem], pd.DataFrame]:
-        """What could not be read; and edges of ranges, and jumps inside them that compaction does not explain.
+    def problems_and_edges(self, rows: DataFrame) -> tuple[list[Problem], pd.DataFrame, dict[tuple[str, int], Totals]]:
+        """What could not be read; edges of ranges, and jumps inside them that compaction does not explain; totals.
 
         Nothing else of the batches comes to the driver.
         """
         columns = [*(name for name in BATCH_COLUMNS if name in TABLES["audit"]), "last"]
-        rows = stored.where("problem is not null or jump or last")
-        found = rows.select(*columns, *PROBLEM).toArrow()
+        found = rows.select(*columns, "totals", *PROBLEM).toArrow()
+        counts = found.filter(pc.is_valid(found["totals"])).select(["topic", "partition", "totals"]).to_pylist()
+        totals = by_partition((row["topic"], row["partition"], row["totals"]) for row in counts)
+        found = found.filter(pc.is_null(found["totals"]))
         is_edge = pc.is_null(found["problem"])
         edges = found.filter(is_edge).select(columns).to_pandas().astype({**BATCH_COLUMNS, "last": "?"})
-        return [_problem(row) for row in found.filter(pc.invert(is_edge)).to_pylist()], edges
-
-    def states_directories(self) -> dict[str, list[LogFile]]:
-        """The partitions of the coordinators' log, and their segments as they are now."""
-        wanted = {Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)}
-        return {str(path): find_files([path]).of(FileKind.SEGMENT) for path in sorted(wanted)}
+        return [_problem(row) for row in found.filter(pc.invert(is_edge)).to_pylist()], edges, totals
 
     def states(self, name: str, partitions: list[str]) -> DataFrame:
         if not partitions:
@@ -338,11 +336,14 @@ class _Audit(SparkAudit):
     def claims(self) -> DataFrame:
         """What the files beside the segments say of producers, and problems: what is wrong with a file alone."""
         files = [file for file in self.tree.files if is_sidecar(file)]
-        schema = "path string, kind string, topic string, partition int, base_offset bigint, size bigint"
-        rows = [(file.path, str(file.kind), file.topic, file.partition, file.base_offset, file.size) for file in files]
-        of_bytes = sum(file.size for file in files) // self.range_bytes + 1
-        tasks = max(1, min(len(rows), max(of_bytes, len(rows) // FILES_PER_TASK + 1)))
         columns = CLAIM_COLUMNS | dict.fromkeys(PROBLEM, "object")
+        if len(files) <= FILES_PER_TASK and sum(file.size for file in files) <= BESIDE_BYTES:
+            noted: list[Problem] = []
+            made = claims_of(read_sidecars(files), noted).assign(**dict.fromkeys(PROBLEM))
+            both = pd.concat([made, problem_rows(noted, columns)]) if noted else made
+            return self.spark.createDataFrame(pa.Table.from_pandas(both, arrow_of(columns), preserve_index=False))
+        of_bytes = sum(file.size for file in files) // self.range_bytes + 1
+        tasks = max(1, min(len(files), max(of_bytes, len(files) // FILES_PER_TASK + 1)))
 
         def read(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
             rows = (row for frame in frames for row in frame.itertuples(index=False))
@@ -356,7 +357,10 @@ class _Audit(SparkAudit):
                 if problems:
                     yield problem_rows(problems, columns)
 
-        listed = self.spark.createDataFrame(rows, schema).repartition(tasks)
+        rows = [(file.path, str(file.kind), file.topic, file.partition, file.base_offset, file.size) for file in files]
+        by_column = zip(*rows, strict=True)
+        listed = self.spark.createDataFrame(pa.table(list(map(pa.array, by_column, _FILES.types)), _FILES))
+        listed = listed.repartition(tasks)
         return self.stored("claims", listed.mapInPandas(read, ddl(columns)))
 
     def with_facts(self, claims: DataFrame, facts: DataFrame) -> DataFrame:
@@ -407,7 +411,8 @@ class _Audit(SparkAudit):
         levels = self.place.levels
 
         def join(states: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
-            return timelines(states, txns.astype(TXN_COLUMNS), levels)
+            records = map(TransactionRecord.of_row, states.to_dict("records"))
+            return timelines(records, txns.astype(TXN_COLUMNS), levels)
 
         records = states.where("problem is null").select(*TABLES["txnlog"])
         groups = self.groups_of_states(markers)
@@ -497,6 +502,11 @@ class _Audit(SparkAudit):
         )
 
 
+def directories_of(paths: Iterable[str]) -> list[str]:
+    """The partitions that these segments are of."""
+    return sorted({str(Path(path).parent) for path in paths})
+
+
 def batched(rows: Iterator[Any], count: int) -> Iterator[list[Any]]:
     """So many at a time."""
     while some := list(islice(rows, count)):
@@ -505,7 +515,7 @@ def batched(rows: Iterator[Any], count: int) -> Iterator[list[Any]]:
 
 def counted(checked: DataFrame) -> DataFrame:
     """What the driver looks at: what is wrong, and of what is allowed a row for each kind and partition."""
-    wrong = checked.where(~F.col("kind").isin(*_LARGE, "allowed"))
+    wrong = checked.where(F.col("kind") != "allowed")
     of = ["kind", "topic", "partition", "anomaly"]
     others = [name for name in CHECKED if name not in of and name != "count"]
     first = F.min_by(F.struct(*others), F.struct(*FIRST)).alias("first")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -17,7 +17,6 @@ from odradek.cli.usage import UsageError
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
-from odradek.wire.messages.api_versions_response import ApiVersionsResponse
 from odradek.wire.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from odradek.wire.messages.describe_producers_response import DescribeProducersResponse
 from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -374,7 +373,7 @@ class Brokers:
         if found is None:
             entered = self._connector.enter(address)
             try:
-                said = cast("ApiVersionsResponse", entered.client.ask(ApiVersionsRequest(), 0))
+                said = entered.client.ask(ApiVersionsRequest(), 0)
             except BaseException:
                 entered.client.close()
                 raise

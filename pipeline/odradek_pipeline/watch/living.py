@@ -15,7 +15,7 @@ import pandas as pd
 from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.messages.metadata_response import MetadataResponse
 from odradek.wire.registry import ApiKey
-from odradek_pipeline.result import Result, Severity
+from odradek_pipeline.audit.result import Result, Severity
 from odradek_pipeline.watch.brokers import Brokers, OpenProducer, Partition
 from odradek_pipeline.watch.look import Look, is_known, take_look
 from odradek_pipeline.watch.watcher import abort_command

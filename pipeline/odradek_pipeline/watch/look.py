@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from odradek_pipeline.layout import TRANSACTION_STATE
+from odradek_pipeline.logs.layout import TRANSACTION_STATE
 from odradek_pipeline.watch.brokers import (
     READ_COMMITTED,
     READ_UNCOMMITTED,

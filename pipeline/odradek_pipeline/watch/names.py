@@ -16,7 +16,7 @@ from odradek.records.state import decode_key, decode_value
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import TransactionLogValue
-from odradek_pipeline.layout import TRANSACTION_STATE
+from odradek_pipeline.logs.layout import TRANSACTION_STATE
 from odradek_pipeline.watch.brokers import Brokers, Layout, Partition
 
 __all__ = ["Names", "coordinator_of"]

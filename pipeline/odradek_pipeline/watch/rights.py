@@ -15,7 +15,7 @@ from odradek.wire.messages.describe_producers_response import DescribeProducersR
 from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
 from odradek.wire.messages.describe_transactions_response import DescribeTransactionsResponse
 from odradek.wire.registry import ApiKey
-from odradek_pipeline.layout import TRANSACTION_STATE
+from odradek_pipeline.logs.layout import TRANSACTION_STATE
 from odradek_pipeline.watch.brokers import Brokers
 
 __all__ = ["NOBODY", "hides_transactions", "missing_rights"]

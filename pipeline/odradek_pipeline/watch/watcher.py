@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from odradek_pipeline.incident_words import words_of
+from odradek_pipeline.incidents.words import words_of
 from odradek_pipeline.watch.brokers import OpenProducer, Partition, UnderWay
 from odradek_pipeline.watch.look import Look
 from odradek_pipeline.watch.names import Names, coordinator_of

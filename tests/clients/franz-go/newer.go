@@ -74,8 +74,11 @@ func (s *sharer) Poll(wait time.Duration) (values []string, deliveries []int32, 
 	return values, deliveries, err
 }
 
-func (s *sharer) Accept() error {
-	s.c.MarkAcks(kgo.AckAccept)
+func (s *sharer) Accept() error  { return s.acknowledge(kgo.AckAccept) }
+func (s *sharer) Release() error { return s.acknowledge(kgo.AckRelease) }
+
+func (s *sharer) acknowledge(status kgo.AckStatus) error {
+	s.c.MarkAcks(status)
 	if err := s.c.FlushAcks(ctx); err != nil {
 		return err
 	}

@@ -58,6 +58,8 @@ var scenarios = map[string]func(*run){
 	"story-migration":       (*run).storyMigration,
 	"story-share-lock":      (*run).storyShareLock,
 	"story-share-aborted":   (*run).storyShareAborted,
+
+	"story-share-dead-letter": (*run).storyShareDeadLetter,
 }
 
 // Main plays the scenario that the command line names and ends the process. Flags of the family's own are parsed too,

@@ -12,6 +12,7 @@ import (
 const (
 	storyTimeout = time.Second
 	quiet        = 1500 * time.Millisecond
+	limit        = 2 // of deliveries, in the stories of dead letters
 )
 
 // Impatient is a transactional producer that can give up on what it has sent.
@@ -71,7 +72,11 @@ func (r *run) play(producer Transactional, steps ...func() error) {
 
 // values are what a reader gets of partition 0 within a moment.
 func (r *run) values(topic string, isolation Isolation) []string {
-	reader := get(r.Reader(topic, r.partitions, isolation))
+	return r.valuesOf(topic, r.partitions, isolation)
+}
+
+func (r *run) valuesOf(topic string, partitions int, isolation Isolation) []string {
+	reader := get(r.Reader(topic, partitions, isolation))
 	values := []string{}
 	for end := time.Now().Add(quiet); time.Now().Before(end); {
 		for _, record := range get(reader.Poll(pollTime)) {
@@ -325,6 +330,8 @@ type Sharer interface {
 	Poll(wait time.Duration) (values []string, deliveries []int32, err error)
 	// Accept acknowledges what was polled, and gives why the broker refused it.
 	Accept() error
+	// Release gives it back, to be delivered again, and gives why the broker refused that.
+	Release() error
 	Close() error
 }
 
@@ -393,6 +400,41 @@ func (r *run) storyShareAborted() {
 	r.counts["outcome"] = "survives"
 	ok(member.Close())
 	ok(producer.Close())
+}
+
+// storyShareDeadLetter: a record is given back until it is a dead letter, and the one behind it is accepted.
+func (r *run) storyShareDeadLetter() {
+	letters := "dlq." + r.topic
+	ok(r.CreateTopic(r.topic, 1, nil))
+	member := r.sharer(map[string]string{
+		"errors.deadletterqueue.topic.name":         letters,
+		"errors.deadletterqueue.copy.record.enable": "true",
+	})
+	get(r.Produce(r.topic, []Record{{Key: "bad", Value: "bad"}}, Producing{}))
+	for delivery := int32(1); delivery <= limit; delivery++ {
+		came := r.shared(member, "bad")
+		check(came == delivery, "it came for the time %d, not %d", came, delivery)
+		ok(member.Release())
+	}
+	get(r.Produce(r.topic, []Record{{Key: "next", Value: "next"}}, Producing{}))
+	r.shared(member, "next")
+	ok(member.Accept())
+	var written []string
+	end := time.Now().Add(10 * quiet)
+	r.until("a dead letter", func() bool {
+		// A new leader looks at the state of the records when a member fetches there.
+		values, _, err := member.Poll(pollTime)
+		ok(err)
+		check(!slices.Contains(values, "bad"), "it came again")
+		if len(values) > 0 {
+			ok(member.Accept())
+		}
+		written = r.valuesOf(letters, 1, ReadUncommitted)
+		return len(written) > 1 || len(written) == 1 && time.Now().After(end)
+	})
+	ok(member.Close())
+	r.counts["letters"] = written
+	r.counts["outcome"] = map[int]string{1: "survives", 2: "twice"}[len(written)]
 }
 
 // storyStableOffsets: a member copies records and leaves; the next one asks for the offsets while markers are written.

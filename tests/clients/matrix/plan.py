@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from odradek import releases
+from odradek.releases.table import LATEST
+from odradek.releases.table import RELEASES as SERVED
 
 __all__ = [
     "BROKERS",
@@ -87,7 +88,7 @@ CLIENTS: tuple[Client, ...] = (
     *_versions("rskafka", "0.6.0"),
 )
 
-RELEASES = tuple(release for release in releases.RELEASES if release not in ("4.3", releases.LATEST))
+RELEASES = tuple(release for release in SERVED if release not in ("4.3", LATEST))
 """The releases that `--as-kafka` knows beside the one that is served without it.
 
 Not 4.3, which differs from it in the versions of seven requests only, and to which Kafka's own tests are played.

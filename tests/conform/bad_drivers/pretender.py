@@ -65,6 +65,8 @@ def misbehave(how: str, request: dict[str, Any]) -> None:
             say({"id": number})
         case "class":
             say({"id": number, "error": {"name": "X", "class": "harmless"}})
+        case "unable":
+            say({"id": number, "unsupported": "no transactions"})
         case "list":
             say([number])
         case "done-is-text":

@@ -60,7 +60,7 @@ def node(family: str) -> Callable[[str], list[str]]:
     def of_release(version: str) -> list[str]:
         """The program and the skeleton lie beside the modules, because Node looks for them from there."""
         modules = node_modules(HERE / "node" / family / version)
-        sources = [FOLDER / "driver.mjs", HERE / "node" / family / "program.mjs"]
+        sources = [FOLDER / "driver.mjs", HERE / "node" / "clients.mjs", HERE / "node" / family / "program.mjs"]
 
         def build(target: Path) -> None:
             for source in sources:
@@ -77,7 +77,7 @@ def rust(family: str) -> Callable[[str], list[str]]:
     def of_release(version: str) -> list[str]:
         need("cargo", "cc")
         pinned = [HERE / "rust" / family / version / name for name in ("Cargo.toml", "Cargo.lock")]
-        sources = [FOLDER / "driver.rs", HERE / "rust" / family / "main.rs"]
+        sources = [FOLDER / "driver.rs", HERE / "rust" / "library.rs", HERE / "rust" / family / "main.rs"]
 
         def build(target: Path) -> None:
             (target / "src").mkdir()

@@ -9,18 +9,20 @@ With --keep the results go into docs/conform-mutants.json, and the page docs/con
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
 from fnmatch import fnmatch
 from pathlib import Path
 from time import monotonic
 
+import anyio
 import msgspec
 from msgspec import Struct
 from tests.conform.drivers.families import command
 from tests.conform.mutants.mutant import Mutant, mutants
+
+from odradek.conform.play import Outcome
+from odradek.conform.run import Wanted, chosen, run
+from odradek.conform.scenario import load
 
 __all__ = ["FIGURES", "PAGE", "Search", "kept", "look_for", "main", "page"]
 
@@ -44,41 +46,24 @@ class Search(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Row(Struct):
-    """Of a card."""
-
-    id: str
-    outcome: str
-    why: list[str] = []
-
-
-class Card(Struct):
-    """What `odradek conform --json` writes, as far as it is read here."""
-
-    rows: list[Row]
-
-
 def look_for(mutant: Mutant, driver: list[str], *, jobs: int, everything: bool = False) -> Search:
     """Play the scenarios with the mutant."""
     began = monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        card = Path(folder) / "card.json"
-        only = [] if everything else [word for pattern in mutant.killed_by for word in ("--only", pattern)]
-        given = ["--repeat", "1", "--jobs", str(jobs), "--failures", folder, "--json", str(card), *only]
-        spoiled = [sys.executable, "-m", "tests.conform.mutants.driver", mutant.name, "--", *driver]
-        judge = [sys.executable, "-m", "odradek", "conform", *given, "--", *spoiled]
-        env = {**os.environ, "PYTHONPATH": f"{ROOT / 'broker'}:{ROOT}"}
-        done = subprocess.run(judge, capture_output=True, text=True, check=False, env=env, cwd=ROOT)
-        if not card.exists():
-            raise RuntimeError(f"{mutant.name}: {done.stdout}{done.stderr}")
-        rows = msgspec.json.decode(card.read_bytes(), type=Card).rows
-    killed = {row.id: " ".join(row.why)[:300] for row in rows if row.outcome == "fail"}
+    spoiled = [sys.executable, "-m", "tests.conform.mutants.driver", mutant.name, "--", *driver]
+    wanted = Wanted(
+        scenarios=chosen(load(), only=[] if everything else mutant.killed_by, level=3, anywhere=False),
+        command=["env", f"PYTHONPATH={ROOT / 'broker'}:{ROOT}", *spoiled],
+        jobs=jobs,
+        repeated=1,
+    )
+    _, results = anyio.run(run, wanted, lambda result: None)
+    killed = {each.scenario.id: " ".join(each.sentences)[:300] for each in results if each.outcome is Outcome.FAIL}
     return Search(
         name=mutant.name,
         about=mutant.about,
         killed=killed,
         expected=any(fnmatch(each, pattern) for each in killed for pattern in mutant.killed_by),
-        survived={row.id: row.outcome for row in rows if row.outcome != "fail"},
+        survived={each.scenario.id: each.outcome.value for each in results if each.outcome is not Outcome.FAIL},
         seconds=round(monotonic() - began, 1),
     )
 
@@ -122,9 +107,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args(arguments)
-    chosen = [each for each in mutants() if not given.names or any(name in each.name for name in given.names)]
+    looked_for = [each for each in mutants() if not given.names or any(name in each.name for name in given.names)]
     searches = []
-    for mutant in chosen:
+    for mutant in looked_for:
         found = look_for(mutant, command(given.driver), jobs=given.jobs, everything=given.all)
         searches.append(found)
         by = ", ".join(found.killed) or "nothing: " + ", ".join(f"{id_} {how}" for id_, how in found.survived.items())

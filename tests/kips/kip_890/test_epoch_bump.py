@@ -23,6 +23,7 @@ from tests.kips.helpers import (
 )
 
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import WRITE_TXN_MARKERS
 from odradek.wire.registry import ApiKey
 
 LEVELS_OF_NEW_CLIENTS = pytest.mark.parametrize("level", [1, 2])
@@ -91,7 +92,7 @@ def test_prepare_and_markers_carry_the_bumped_epoch(level: int, outcome: bool) -
     assert {(1, 2, outcome)} == {
         (each.producer_epoch, each.transaction_version, each.transaction_result)
         for call in calls
-        for each in call.request.markers
+        for each in call.request_of(WRITE_TXN_MARKERS).markers
     }
     kind = "COMMIT" if outcome else "ABORT"
     assert (f"1:{kind}@1", f"1:{kind}@1") == (cluster.log(P)[1], cluster.log(Q)[1])

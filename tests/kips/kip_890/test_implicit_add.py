@@ -20,6 +20,7 @@ from tests.kips.helpers import (
 )
 
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import ADD_PARTITIONS_TO_TXN
 from odradek.wire.registry import ApiKey
 
 LEVELS_OF_NEW_CLIENTS = pytest.mark.parametrize("level", [1, 2])
@@ -35,7 +36,7 @@ def test_the_first_produce_has_its_partition_added(level: int, style: Style) -> 
     producer = Producer.started(cluster, style)
     assert OK is producer.send(P)
     [call] = calls
-    [transaction] = call.request.transactions
+    [transaction] = call.request_of(ADD_PARTITIONS_TO_TXN).transactions
     assert (False, [("t", [0])]) == (
         transaction.verify_only,
         [(topic.name, topic.partitions) for topic in transaction.topics],
@@ -150,7 +151,9 @@ def test_txn_offset_commit_adds_the_partition_of_the_offsets(level: int, style: 
     producer = Producer.started(cluster, style)
     calls = cluster.watch(ApiKey.ADD_PARTITIONS_TO_TXN)
     assert OK is producer.commit_offset(7)
-    assert [False] == [each.verify_only for call in calls for each in call.request.transactions]
+    assert [False] == [
+        each.verify_only for call in calls for each in call.request_of(ADD_PARTITIONS_TO_TXN).transactions
+    ]
     assert [cluster.offsets_of()] == cluster.described_partitions("x")
     assert OK is producer.commit_offset(8)
     assert 1 == len(calls)

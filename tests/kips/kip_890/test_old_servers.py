@@ -9,7 +9,7 @@ import pytest
 from tests.kips.helpers import ABORT, COMMIT, OK, OLD_STYLES, Cluster, P, Producer, Q, Style, finished, refusal_of
 from tests.kips.styles import NEW_STYLES
 
-from odradek.releases import RELEASES
+from odradek.releases.table import RELEASES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 

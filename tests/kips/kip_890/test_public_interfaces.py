@@ -28,6 +28,7 @@ from odradek.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTransaction,
 )
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.apis import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
 from odradek.wire.registry import ApiKey
 
 ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
@@ -213,7 +214,8 @@ def test_requests_that_wait_go_out_together(level: int) -> None:
     cluster.release(first)
     assert [OK] * 4 == [answer.result().error_code for answer in answers]
     assert [["tid-0"], ["tid-1", "tid-2", "tid-3"]] == [
-        [transaction.transactional_id for transaction in call.request.transactions] for call in calls
+        [transaction.transactional_id for transaction in call.request_of(ADD_PARTITIONS_TO_TXN).transactions]
+        for call in calls
     ]
 
 
@@ -228,7 +230,7 @@ def test_what_a_leader_asks_depends_on_its_client(level: int, version: int) -> N
     producer.send(P, version=version)
     [call] = calls
     assert (5, True) == (call.version, call.is_broker)
-    [transaction] = call.request.transactions
+    [transaction] = call.request_of(ADD_PARTITIONS_TO_TXN).transactions
     assert (version < 12) is transaction.verify_only
     assert ("x", *producer.pair) == (
         transaction.transactional_id,
@@ -274,8 +276,10 @@ def test_a_coordinator_that_loads_the_log_knows_the_next_steps(
     cluster.move(cluster.log_of("x"))
     cluster.world.advance(60_000)
     cluster.release(markers)
-    assert {transaction_version} == {each.transaction_version for call in calls for each in call.request.markers}
-    assert {1} == {each.coordinator_epoch for call in calls for each in call.request.markers}
+    assert {transaction_version} == {
+        each.transaction_version for call in calls for each in call.request_of(WRITE_TXN_MARKERS).markers
+    }
+    assert {1} == {each.coordinator_epoch for call in calls for each in call.request_of(WRITE_TXN_MARKERS).markers}
     epoch = 1 if transaction_version else 0
     assert ("CompleteCommit", epoch) == (cluster.state("x"), cluster.describe("x").producer_epoch)
     assert f"1:COMMIT@{epoch}" == cluster.log(P)[1]

@@ -22,6 +22,7 @@ from tests.kips.helpers import (
 
 from odradek.faults.armed import Armed
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import ADD_PARTITIONS_TO_TXN
 from odradek.wire.registry import ApiKey
 
 LEVELS_OF_NEW_CLIENTS = pytest.mark.parametrize("level", [1, 2])
@@ -172,7 +173,9 @@ def test_each_partition_is_judged_on_its_own(level: int, style: Style) -> None:
     answers = producer.produce_together({P: producer.pair, Q: producer.pair})
     assert [OK, refusal_of(style)] == [each.error_code for each in answers]
     [call] = calls
-    assert [("t", [0, 1])] == [(each.name, each.partitions) for each in call.request.transactions[0].topics]
+    assert [("t", [0, 1])] == [
+        (each.name, each.partitions) for each in call.request_of(ADD_PARTITIONS_TO_TXN).transactions[0].topics
+    ]
     assert ((0, 1), (0, 0)) == (cluster.stable(P), cluster.stable(Q))
 
 

@@ -6,6 +6,14 @@
     python -m tests.oracle.releases accept [WHAT...]    write Odradek's answers where they are meant to differ
     python -m tests.oracle.releases list                name the scenarios
 
+For a new release (docs/contributing.md):
+
+    python -m tests.oracle.releases new                 all that follows, and `ranges` and `record`, in order
+    python -m tests.oracle.releases jars [RELEASE...]   read the jars: schemas, configuration keys, error codes
+    python -m tests.oracle.releases schemas             carry over what changed in the schemas of the last two
+    python -m tests.oracle.releases overlay             write the versions, features and keys of all releases
+    python -m tests.oracle.releases news                print what is new in the last one and written nowhere
+
 WHAT is a file of scenarios, or file/scenario, or for `ranges` a release; everything if left out.
 `--column 3.6` limits it to one release.
 """
@@ -22,6 +30,15 @@ from tests.oracle.language import LanguageError
 from tests.oracle.releases.chosen import chosen_scenarios, played_as
 from tests.oracle.releases.columns import COLUMNS, Column
 from tests.oracle.releases.differences import reason
+from tests.oracle.releases.material import read_jars, recorded_material, write_material
+from tests.oracle.releases.news import (
+    answers_that_differ,
+    last_two,
+    left_over,
+    prepare,
+    write_overlays,
+    write_schemas,
+)
 from tests.oracle.releases.ranges import record_ranges
 from tests.oracle.releases.real import VERSIONS
 from tests.oracle.releases.recorded import KAFKA, ODRADEK, answers_path, recorded, write
@@ -32,6 +49,7 @@ from tests.oracle.transcript import Entry, difference
 
 from odradek.wire.errors import EncodeError
 
+COMMANDS = ("record", "ranges", "check", "accept", "list", "new", "jars", "schemas", "overlay", "news")
 log = logging.getLogger(__name__)
 Played = dict[str, dict[Column, list[Entry]]]
 
@@ -93,9 +111,18 @@ def check(scenarios: list[Scenario], columns: list[Column]) -> int:
     return int(failures > 0)
 
 
+def news(scenarios: list[Scenario]) -> None:
+    """Print what people have to read: keys and codes that stand in no table of Odradek, and other answers."""
+    older, newer = last_two()
+    print(f"New in {newer}, with no table that is written:")
+    print(*left_over(recorded_material(older), recorded_material(newer)), sep="\n")
+    print(f"\nScenarios that {newer} answers otherwise than {older}; where this release acts, it has a switch:")
+    print(*answers_that_differ(scenarios, older), sep="\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.releases", description="Older releases.")
-    parser.add_argument("command", choices=("record", "ranges", "check", "accept", "list"))
+    parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("what", nargs="*", help="file, or file/scenario")
     parser.add_argument("--column", action="append", choices=[column.name for column in COLUMNS])
     arguments = parser.parse_args()
@@ -114,6 +141,17 @@ def main() -> int:
             status = accept(scenarios, columns)
         case "ranges":
             record_ranges([release for release in VERSIONS if not what or release in what])
+        case "jars":
+            for release in what or last_two():
+                write_material(release, read_jars(release, VERSIONS[release]))
+        case "schemas":
+            print(*write_schemas(*last_two()), sep="\n")
+        case "overlay":
+            write_overlays()
+        case "news":
+            news(scenarios)
+        case "new":
+            status = prepare()
         case _:
             status = check(scenarios, columns)
     print(f"{time.monotonic() - started:.0f} s")

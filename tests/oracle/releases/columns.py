@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tests.oracle.real_kafka import KAFKA_VERSION
+from tests.oracle.releases.real import VERSIONS, has_transaction_version
 from tests.oracle.transcript import Entry, Transcript
 
 __all__ = ["COLUMNS", "Column", "merge", "parse"]
@@ -25,11 +27,17 @@ class Column:
         return self.release if self.only_level else f"{self.release}@{self.level}"
 
 
-COLUMNS: tuple[Column, ...] = (
-    *(Column(release, 0) for release in ("2.8", "3.3", "3.6", "3.9")),
-    *(Column(release, level, only_level=False) for release in ("4.0", "4.3") for level in (0, 1, 2)),
+COLUMNS: tuple[Column, ...] = tuple(
+    column
+    for release, version in VERSIONS.items()
+    if version != KAFKA_VERSION
+    for column in (
+        [Column(release, level, only_level=False) for level in (0, 1, 2)]
+        if has_transaction_version(release)
+        else [Column(release, 0)]
+    )
 )
-"""All that is recorded here; 4.4 has its own answers, in `tests/oracle/answers`."""
+"""All that is recorded here; the newest release has its own answers, in `tests/oracle/answers`."""
 
 BY_NAME: Mapping[str, Column] = {column.name: column for column in COLUMNS}
 MARK = re.compile(r"  \[(?P<columns>[\d.@ ]+)\]")

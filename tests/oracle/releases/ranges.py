@@ -4,21 +4,79 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.json import decode
 from tests.oracle.client import Client
 from tests.oracle.releases.real import UNSTABLE, VERSIONS, ReleasedKafka, has_transaction_version
 from tests.oracle.requests import build_request
 
+from odradek.releases.release import Range
 from odradek.wire.registry import ApiKey
 
-__all__ = ["RANGES", "asked", "highest_versions", "keys", "record_ranges", "told"]
+__all__ = [
+    "LACKING",
+    "PREVIEWS",
+    "RANGES",
+    "asked",
+    "highest_versions",
+    "keys",
+    "record_ranges",
+    "recorded_ranges",
+    "told",
+]
 
 RANGES = Path(__file__).parent / "ranges.json"
 ASKED = (0, 1, 2, 3, 4, 5, 99)
+INSIDE = "brokers of one release ask it of one another, in a process where they need not"
+LACKING: Mapping[str, str] = {
+    "ALTER_PARTITION": INSIDE,
+    "CONTROLLED_SHUTDOWN": INSIDE,
+    "LEADER_AND_ISR": INSIDE,
+    "STOP_REPLICA": INSIDE,
+    "UPDATE_METADATA": INSIDE,
+}
+"""The APIs that real brokers tell and Odradek does not, and why: what is built goes from here."""
+PREVIEWS = frozenset(
+    {
+        *("SHARE_GROUP_HEARTBEAT", "SHARE_GROUP_DESCRIBE", "SHARE_FETCH", "SHARE_ACKNOWLEDGE"),
+        *("INITIALIZE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE", "WRITE_SHARE_GROUP_STATE"),
+        *("DELETE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE_SUMMARY"),
+    }
+)
+"""What 4.0 offers with its switch for unstable versions, and Odradek does not: share groups as a preview."""
+
+
+class Answer(Struct, frozen=True):
+    """What one version of ApiVersions tells."""
+
+    error_code: int
+    supported: Mapping[str, Range]
+    finalized: Mapping[str, Range]
+
+
+class Unstable(Struct, frozen=True):
+    """What is others with the switches for what is unstable."""
+
+    apis: Mapping[str, Range]
+    features: Mapping[str, Range]
+
+
+class Ranges(Struct, frozen=True):
+    """What is recorded of one release, as far as an overlay needs it."""
+
+    apis: Mapping[str, Range]
+    api_versions: Mapping[str, Answer]
+    unstable: Unstable | None = None
+
+
+def recorded_ranges(release: str) -> Ranges:
+    """The recorded versions and features of a release."""
+    return decode(RANGES.read_bytes(), type=dict[str, Ranges])[release]
 
 
 @cache

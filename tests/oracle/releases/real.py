@@ -14,7 +14,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.oracle.real_kafka import KAFKA_VERSION, RealKafka, class_path, free_port
+from tests.clients.toolchain import resolved
+from tests.oracle.real_kafka import KAFKA_VERSION, RealKafka, free_port
+from tests.oracle.real_kafka import POM as NEWEST_POM
 
 __all__ = [
     "UNSTABLE",
@@ -23,6 +25,8 @@ __all__ = [
     "has_controller",
     "has_groups_of_every_kind",
     "has_transaction_version",
+    "jars_of",
+    "number",
 ]
 
 VERSIONS: Mapping[str, str] = {
@@ -71,6 +75,16 @@ def has_groups_of_every_kind(release: str) -> bool:
     return number(release) >= (4, 3)
 
 
+def jars_of(release: str) -> Path:
+    """The folder of its jars; Maven brings them the first time."""
+    if VERSIONS[release] == KAFKA_VERSION:
+        return resolved(NEWEST_POM, {})
+    logging = LOG4J_1 if number(release) < (4, 0) else LOG4J_2
+    return resolved(
+        POM, {"kafka.version": VERSIONS[release], **{f"logging.{key}": value for key, value in logging.items()}}
+    )
+
+
 UNSTABLE: Mapping[str, str] = {"unstable.api.versions.enable": "true", "unstable.feature.versions.enable": "true"}
 """The switches for what a release has and does not promise yet; before 4.0 they had other names."""
 
@@ -113,12 +127,7 @@ class ReleasedKafka(RealKafka):
 
     def class_path(self) -> str:
         """The jars of this release."""
-        if self.release == "4.4":
-            return class_path()
-        version = VERSIONS[self.release]
-        logging = LOG4J_1 if number(self.release) < (4, 0) else LOG4J_2
-        properties = {"kafka.version": version, **{f"logging.{key}": value for key, value in logging.items()}}
-        return class_path(POM, properties)
+        return f"{jars_of(self.release)}/*"
 
     def log_options(self, target: str, level: str) -> list[str]:
         """The options that tell the virtual machine where its log goes."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from tests.oracle import recorded as answers
 from tests.oracle.releases.chosen import chosen_scenarios, played_as
 from tests.oracle.releases.columns import COLUMNS, Column
 from tests.oracle.releases.differences import DIFFERENCES, reason
-from tests.oracle.releases.ranges import RANGES, asked, keys, told
+from tests.oracle.releases.ranges import LACKING, PREVIEWS, RANGES, asked, keys, told
 from tests.oracle.releases.real import VERSIONS
 from tests.oracle.releases.recorded import ANSWERS, KAFKA, ODRADEK, answers_path, recorded
 from tests.oracle.releases.starts import odradek
@@ -20,7 +21,7 @@ from tests.oracle.transcript import difference
 
 from odradek.config.table import Config
 from odradek.host.router import SERVED, Router
-from odradek.releases import FEATURES, RELEASES, release_of
+from odradek.releases.table import FEATURES, LATEST, RELEASES, release_of
 from odradek.testing import Cluster
 from odradek.wire.registry import ApiKey
 
@@ -33,27 +34,9 @@ PLAYED = [
     for column in recorded(scenario)
 ]
 RECORDED = json.loads(RANGES.read_text())
-INSIDE = "brokers of one release ask it of one another, in a process where they need not"
-LACKING: Mapping[str, str] = {
-    "ALTER_PARTITION": INSIDE,
-    "CONTROLLED_SHUTDOWN": INSIDE,
-    "LEADER_AND_ISR": INSIDE,
-    "STOP_REPLICA": INSIDE,
-    "UPDATE_METADATA": INSIDE,
-}
-"""The APIs that real brokers tell and Odradek does not, and why: what is built goes from here."""
 LACKING_FEATURES: Mapping[str, str] = {}
 """The same for features."""
 
-
-PREVIEWS = frozenset(
-    {
-        *("SHARE_GROUP_HEARTBEAT", "SHARE_GROUP_DESCRIBE", "SHARE_FETCH", "SHARE_ACKNOWLEDGE"),
-        *("INITIALIZE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE", "WRITE_SHARE_GROUP_STATE"),
-        *("DELETE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE_SUMMARY"),
-    }
-)
-"""What 4.0 offers with its switch for unstable versions, and Odradek does not: share groups as a preview."""
 CONFIGS = [release for release in RELEASES if "configs" in RECORDED[release] and release != "4.0"]
 """Releases whose keys were recorded; with 4.0 and before they are those of 4.4."""
 
@@ -100,9 +83,20 @@ def test_there_are_no_answers_to_scenarios_that_are_gone() -> None:
     assert set(ANSWERS.rglob("*.txt")) <= known
 
 
+def test_the_pages_count_the_scenarios() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    releases = [{column.release for column in recorded(scenario)} for scenario in SCENARIOS]
+    oldest, newest = (sum(release in each for each in releases) for release in ("2.8", "4.3"))
+    played = sum(map(bool, releases))
+    told = f"and {played} scenarios ({oldest} of them could be played to 2.8, {newest} to 4.3)."
+    assert told in (docs / "releases.md").read_text(encoding="utf-8"), told
+    of_all = f"holds some {len(load_all()) // 10 * 10} scenarios"
+    assert of_all in (docs / "oracle.md").read_text(encoding="utf-8"), of_all
+
+
 def test_the_releases_are_those_that_were_asked() -> None:
     assert list(RECORDED) == list(RELEASES) == list(VERSIONS)
-    assert {column.release for column in COLUMNS} == RELEASES.keys() - {"4.4"}
+    assert {column.release for column in COLUMNS} == RELEASES.keys() - {LATEST}
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -19,8 +19,8 @@ from pathlib import Path
 from tests.pipeline.corpus.faults import FAULTS, Fault
 from tests.pipeline.corpus.harmless import HARMLESS
 
+from odradek_pipeline.audit.result import Result
 from odradek_pipeline.jobs.audit_logs import audit_logs
-from odradek_pipeline.result import Result
 
 __all__ = ["Outcome", "healthy", "play", "unpack"]
 

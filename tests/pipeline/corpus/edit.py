@@ -10,7 +10,7 @@ import numpy as np
 from crc32c import crc32c
 
 from odradek.records.batch import Batch, batches
-from odradek_pipeline.sidecars import ABORTED, INDEX, PRODUCER, TIME_INDEX
+from odradek_pipeline.logs.sidecars import ABORTED, INDEX, PRODUCER, TIME_INDEX
 
 __all__ = ["Log", "is_abort", "is_commit", "is_data", "is_marker", "reseal"]
 

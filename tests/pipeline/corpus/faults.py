@@ -8,6 +8,7 @@ from tests.pipeline.corpus import (
     faults_held_out_again,
     faults_of_coordinators,
     faults_of_logs,
+    faults_of_stores,
     faults_of_transactions,
 )
 from tests.pipeline.corpus.fault import FAULTS as DECLARED
@@ -19,6 +20,7 @@ KINDS = (
     *faults_of_logs.KINDS,
     *faults_of_transactions.KINDS,
     *faults_beside_logs.KINDS,
+    *faults_of_stores.KINDS,
     *faults_held_out.KINDS,
     *faults_held_out_again.KINDS,
     *faults_of_coordinators.KINDS,

@@ -100,21 +100,22 @@ def stopped(kafka: RealKafka) -> list[RealKafka]:
     return [kafka]
 
 
-def cluster(**properties: str) -> list[RealKafka]:
-    """Three brokers; the first is the controller as well."""
+def cluster(count: int = 3, *, level: int = 2, **properties: str) -> list[RealKafka]:
+    """Three brokers, or as many as are asked for; the first is the controller as well."""
+    in_sync = str(count - 1)
     named = {
-        "offsets.topic.replication.factor": "3",
-        "transaction.state.log.replication.factor": "3",
-        "transaction.state.log.min.isr": "2",
-        "min.insync.replicas": "2",
-        "default.replication.factor": "3",
+        "offsets.topic.replication.factor": str(count),
+        "transaction.state.log.replication.factor": str(count),
+        "transaction.state.log.min.isr": in_sync,
+        "min.insync.replicas": in_sync,
+        "default.replication.factor": str(count),
         "replica.high.watermark.checkpoint.interval.ms": "300",
         "replica.lag.time.max.ms": "3000",
         **{name.replace("_", "."): value for name, value in properties.items()},
     }
-    first = started(2, **{name.replace(".", "_"): value for name, value in named.items()})
+    first = started(level, **{name.replace(".", "_"): value for name, value in named.items()})
     nodes = [first]
-    for node_id in (2, 3):
+    for node_id in range(2, count + 1):
         node = RealKafka(
             properties=QUIET | named, jvm_options=SMALL_JVM, start_timeout_s=240, node_id=node_id, joins=first
         )
@@ -123,7 +124,7 @@ def cluster(**properties: str) -> list[RealKafka]:
         nodes.append(node)
     deadline = time.monotonic() + 60
     client = admin(first)
-    while len(client.list_topics(timeout=10).brokers) < 3 and time.monotonic() < deadline:
+    while len(client.list_topics(timeout=10).brokers) < count and time.monotonic() < deadline:
         time.sleep(0.3)
     return nodes
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.machine import Fact
+from odradek.share.partition import DELIVERED_TOO_OFTEN, REJECTED
 from odradek.sim.checks.at_rest import Checks
 from odradek.sim.checks.groups import WORK_MS, offset_problems, rebalance_problems
-from odradek.sim.checks.share_groups import share_problems
+from odradek.sim.checks.share_groups import Letter, dead_letter_problems, share_problems
 from odradek.sim.clients.share_consumers import DELIVERIES_MAX, LOCK_MS, NEVER, SESSION_MS, Given, Sharer
 from odradek.sim.run import Run
 from odradek.sim.workloads.draw import draw
@@ -107,3 +110,36 @@ def test_a_batch_of_an_older_leader_behind_that_of_a_newer_one_is_told() -> None
     batches = list(log.batches())
     batches[0].view[12:16] = (99).to_bytes(4, "big")
     assert [each.name for each in checks._older_leaders()] == ["older leader"]
+
+
+LOST = Fact("dead_letters_lost", {"partition": 0, "first_offset": 4, "last_offset": 6})
+
+
+@pytest.mark.parametrize(
+    ("given", "letters", "facts", "names"),
+    [
+        (replace(GIVEN, may_be_rejected=True, rejected_at=4_020), [], [], ["lost dead letter"]),
+        (replace(GIVEN, may_be_rejected=True, rejected_at=4_020), [], [LOST], []),
+        (replace(GIVEN, may_be_rejected=True), [], [], []),
+        (replace(GIVEN, may_be_rejected=True, rejected_at=4_020), [Letter(0, 5, 1, REJECTED)] * 2, [], []),
+        (GIVEN, [Letter(0, 5, 1, REJECTED)], [], ["wrong dead letter"]),
+        (replace(GIVEN, accepted_at=4_020), [Letter(0, 5, 5, DELIVERED_TOO_OFTEN)], [], ["wrong dead letter"]),
+        (GIVEN, [Letter(0, 5, DELIVERIES_MAX - 1, DELIVERED_TOO_OFTEN)], [], ["wrong dead letter"]),
+        (GIVEN, [Letter(0, 5, DELIVERIES_MAX, DELIVERED_TOO_OFTEN)], [], []),
+    ],
+)
+def test_what_is_rejected_is_a_dead_letter_and_nothing_else(
+    given: Given, letters: list[Letter], facts: list[Fact], names: list[str]
+) -> None:
+    sharer = Sharer(World(topics=["t:3:1"]), "s0", seed="1")
+    sharer.given = [given]
+    told = [(0, 1, fact) for fact in facts]
+    assert names == [each.name for each in dead_letter_problems([sharer], letters, told)]
+
+
+def test_a_rejected_record_is_not_given_again() -> None:
+    again = replace(GIVEN, member="s2-0", count=2, asked_at=4_100, told_at=4_110)
+    sharer = Sharer(World(topics=["t:3:1"]), "s0", seed="1")
+    sharer.given = [replace(GIVEN, may_be_rejected=True, rejected_at=4_020, let_go_at=4_020), again]
+    names = [each.name for each in share_problems([sharer], {("t", 0): [b"a"]}, [], CALM_MS)]
+    assert names == ["delivered again"]

@@ -23,7 +23,7 @@ def clock(world: World, node_id: int) -> int:
     """What the broker takes the time for."""
     world.post(node_id, Turn())
     world.run()
-    return world.nodes[node_id].now
+    return world.nodes[node_id].clock.now
 
 
 def test_one_broker_is_ahead_of_the_others() -> None:
@@ -51,7 +51,7 @@ def test_a_broker_that_starts_again_has_the_clock_of_its_machine() -> None:
     world.set_clock(2, ahead_ms=AHEAD_MS)
     world.stop_broker(2)
     world.start_broker(2)
-    assert world.now + AHEAD_MS == world.nodes[2].now
+    assert world.now + AHEAD_MS == world.nodes[2].clock.now
 
 
 def test_a_transaction_times_out_by_the_clock_of_its_coordinator() -> None:
@@ -97,7 +97,7 @@ def test_a_clock_is_set_days_ahead_as_long_as_what_a_run_needs_is_kept() -> None
 
 
 def state_of(cluster: Cluster) -> TxnState:
-    shard = cluster.node(cluster.coordinator("x")).coordinators.of_transactions()
+    shard = cluster.node(cluster.coordinator("x")).transaction_coordinators.led()
     [entry] = [entry for each in shard for entry in each.machine.entries()]
     return entry.state
 

@@ -178,7 +178,10 @@ def test_the_overview_of_a_group_that_is_no_command(kitchen: Kitchen, capsys: py
 def test_every_parameter_of_the_product_has_a_help(command: object) -> None:
     assert callable(command)
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        assert parameter.annotation.__metadata__[0].help, parameter
+        options = parameter.annotation
+        bundled = inspect.signature(options, eval_str=True).parameters.values() if isinstance(options, type) else ()
+        for each in bundled or (parameter,):
+            assert each.annotation.__metadata__[0].help, each
 
 
 OTHERS = ("odradek.sim", "odradek.control", "odradek.demo", "odradek_pipeline")

@@ -12,8 +12,8 @@ from odradek.cli.commands import Commands
 from odradek.cli.completion import SHELLS, script
 from odradek.cli.usage import UsageError
 from odradek.control.stories import names as stories
-from odradek.dialects.load import names as dialects
-from odradek.releases import RELEASES
+from odradek.releases.dialects.load import names as dialects
+from odradek.releases.table import RELEASES
 from odradek.sim.workloads.catalogue import FOCUSES
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS
 from odradek.config.texts import BROKER_TEXTS, GROUP_TEXTS, TOPIC_TEXTS, broker_text
@@ -20,11 +20,9 @@ def test_every_key_has_a_sentence_and_every_sentence_a_key() -> None:
     assert GROUP_KEYS.keys() == GROUP_TEXTS.keys()
 
 
-@pytest.mark.parametrize(("name", "sentence"), SENTENCES)
-def test_a_sentence(name: str, sentence: str) -> None:
-    assert sentence[0].isupper()
-    assert sentence.endswith(".")
-    assert 20 < len(sentence) < 220
+def test_each_is_a_sentence() -> None:
+    form = re.compile(r"[A-Z].{19,217}\.")
+    assert [] == [name for name, sentence in SENTENCES if not form.fullmatch(sentence)]
 
 
 def test_what_has_no_effect_says_so() -> None:

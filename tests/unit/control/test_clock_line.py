@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.control.ctl.time import clock_line
+from odradek.control.ctl.brokers import clock_line
 
 
 @pytest.mark.parametrize(

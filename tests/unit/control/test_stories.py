@@ -50,6 +50,14 @@ def test_what_the_pages_tell_of_clients_is_what_the_data_say() -> None:
         assert text == page(name, text, story), name
 
 
+def test_the_counts_in_the_pages_are_true() -> None:
+    root = PAGES.parents[1]
+    stories = load()
+    played = sum(bool(story.real.outcomes) for story in stories.values())
+    assert f"[{len(stories)} stories](docs/stories/README.md)" in (root / "README.md").read_text()
+    assert f"Of the {len(stories)} stories {played} have been played" in (root / "docs" / "skipped.md").read_text()
+
+
 def test_one_that_there_is_not() -> None:
     with pytest.raises(LookupError, match="There is no story coordinator-load: there is coordinator-load"):
         text_of("coordinator-load")

@@ -38,7 +38,7 @@ def test_a_flow_that_never_parks_is_done_at_once() -> None:
 
 def test_a_parked_flow_goes_on_when_its_wait_is_settled_and_the_queue_is_run() -> None:
     kernel, outcome = Kernel(), Outcome()
-    wait = kernel.wait()
+    wait: Wait[Any] = Wait(kernel)
     kernel.start(_await(wait), outcome)
     assert wait.settle("now")
     assert [] == outcome.values
@@ -48,7 +48,7 @@ def test_a_parked_flow_goes_on_when_its_wait_is_settled_and_the_queue_is_run() -
 
 def test_flows_run_in_the_order_in_which_their_waits_were_settled() -> None:
     kernel, outcome = Kernel(), Outcome()
-    waits = [kernel.wait() for _ in range(3)]
+    waits: list[Wait[int]] = [Wait(kernel) for _ in range(3)]
     for wait in waits:
         kernel.start(_await(wait), outcome)
     for position in (2, 0, 1):
@@ -59,7 +59,7 @@ def test_flows_run_in_the_order_in_which_their_waits_were_settled() -> None:
 
 def test_a_wait_is_settled_once() -> None:
     kernel, outcome = Kernel(), Outcome()
-    wait = kernel.wait()
+    wait: Wait[Any] = Wait(kernel)
     kernel.start(_await(wait), outcome)
     assert wait.settle(1)
     assert not wait.settle(2)
@@ -69,7 +69,7 @@ def test_a_wait_is_settled_once() -> None:
 
 def test_a_wait_that_was_settled_before_does_not_park() -> None:
     kernel, outcome = Kernel(), Outcome()
-    wait = kernel.wait()
+    wait: Wait[Any] = Wait(kernel)
     wait.settle("early")
     kernel.start(_await(wait), outcome)
     assert ["early"] == outcome.values
@@ -77,7 +77,7 @@ def test_a_wait_that_was_settled_before_does_not_park() -> None:
 
 def test_a_deadline_settles_with_its_own_value() -> None:
     kernel, outcome = Kernel(), Outcome()
-    wait = kernel.wait(deadline=100, otherwise="late")
+    wait = kernel.wait_until(100, "late")
     kernel.start(_await(wait), outcome)
     kernel.expire(99)
     kernel.run_ready()
@@ -91,8 +91,8 @@ def test_a_deadline_settles_with_its_own_value() -> None:
 
 def test_a_settled_wait_leaves_no_deadline_behind() -> None:
     kernel = Kernel()
-    kernel.wait(deadline=5).settle(None)
-    kernel.wait(deadline=9)
+    kernel.wait_until(5, None).settle(None)
+    kernel.wait_until(9, None)
     assert 9 == kernel.wake_at()
 
 
@@ -111,7 +111,7 @@ def test_closing_a_parked_flow_runs_its_finally_and_not_its_done() -> None:
 
     async def stay() -> None:
         try:
-            await kernel.wait()
+            await Wait[None](kernel)
         finally:
             left.append("left")
 
@@ -124,8 +124,8 @@ def test_closing_a_parked_flow_runs_its_finally_and_not_its_done() -> None:
 
 def test_a_closed_flow_that_was_woken_before_is_not_run() -> None:
     kernel, outcome = Kernel(), Outcome()
-    wait = kernel.wait()
-    flow: Flow = kernel.start(_await(wait), outcome)
+    wait: Wait[Any] = Wait(kernel)
+    flow: Flow[object] = kernel.start(_await(wait), outcome)
     wait.settle(1)
     kernel.close(flow)
     kernel.run_ready()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from odradek.core.timers import PUMPED_AT_ONCE, Pumps, Timers
+from odradek.core.flow import Kernel
+from odradek.core.timers import NEVER, PUMPED_AT_ONCE, Alarm, Pumps, Timers
 
 
 def test_a_call_is_made_once_at_its_time() -> None:
@@ -126,3 +127,21 @@ class Machine:
 
     def pump(self) -> None:
         self._pumped.append(self._number)
+
+
+def test_the_alarm_has_the_earliest_time_that_was_set_since_the_last_look() -> None:
+    alarm = Alarm()
+    timers, kernel = Timers(alarm), Kernel(alarm)
+    assert NEVER == alarm.at
+    timers.set("a", 20, lambda: None)
+    timers.set("b", 30, lambda: None)
+    assert 20 == alarm.at
+    kernel.wait_until(10, None)
+    kernel.wait_until(15, None)
+    assert 10 == alarm.at == min(kernel.wake_at() or 0, timers.wake_at() or 0)
+    alarm.at = NEVER
+    timers.set("a", 20, lambda: None)  # as it was
+    timers.set("b", None, lambda: None)
+    assert NEVER == alarm.at
+    timers.set("a", 12, lambda: None)
+    assert 12 == alarm.at

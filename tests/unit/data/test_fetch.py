@@ -336,3 +336,17 @@ class TestSessions:
             waiting.response.session_id,
             waiting.response.responses,
         )
+
+
+@pytest.mark.parametrize(("version", "partitions"), [(11, 1), (13, 0)])
+def test_a_session_id_outside_all_shards_fails_the_whole_request(version: int, partitions: int) -> None:
+    """Kafka fails to look it up; with topic ids the response names no topic."""
+    client = World(topics=["t"]).client()
+    response = client.ask(fetch_request((0, 0), session_id=2**31 - 1, session_epoch=1), version)
+    assert (ErrorCode.UNKNOWN_SERVER_ERROR, 2**31 - 1) == (response.error_code, response.session_id)
+    assert partitions == len(fetched_partitions(response))
+
+
+def test_a_session_id_that_no_session_has_is_not_found() -> None:
+    response = World(topics=["t"]).client().ask(fetch_request(session_id=7, session_epoch=1), 11)
+    assert ErrorCode.FETCH_SESSION_ID_NOT_FOUND == response.error_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec import Struct
 from tests.unit.faults.sample import sample
 from tests.unit.host.helpers import batch, produce_request
 
@@ -55,7 +56,7 @@ def name_of(topic_id: bytes) -> str:
     return f"topic-{int.from_bytes(topic_id, 'big')}"
 
 
-def holds(api_key: ApiKey, version: int, request: object, wanted: Mapping[str, str | int]) -> bool:
+def holds(api_key: ApiKey, version: int, request: Struct, wanted: Mapping[str, str | int]) -> bool:
     tests = {kind: value.__eq__ for kind, value in wanted.items()}
     return carried(api_key, version).holds(request, tests, name_of)
 

@@ -40,7 +40,7 @@ def calls(world: World) -> tuple[int, set[str]]:
 def test_without_rules_there_is_nothing_of_them_in_a_request() -> None:
     world = World(topics=["t"])
     before, modules = calls(world)
-    assert not {name for name in modules if name.startswith("odradek.faults") or name == "odradek.faults.faults"}
+    assert not {name for name in modules if name.startswith("odradek.faults") or name == "odradek.faults.interception"}
     world.disarm(world.arm(rule("PRODUCE", drop=True)))
     assert before == calls(world)[0]
 

@@ -35,6 +35,7 @@ def refused(
     api_key: ApiKey, version: int, request: msgspec.Struct, error: ErrorCode = ERROR, message: str | None = None
 ) -> Any:
     response = refusal(Call(api_key, version, 1, None, request, "host", False), error, message)
+    assert response is not None
     registry.encode(response, version)
     return response
 

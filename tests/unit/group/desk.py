@@ -10,6 +10,7 @@ from odradek.config.table import Config
 from odradek.core.machine import Answered, Awaited, LogRecord, Parked, Proposed, Refused, TransactionalAppend
 from odradek.group.classic.member import Token
 from odradek.group.coordinator import ExpireOffsets, GroupCoordinator, GroupDue
+from odradek.group.modern_member import Client
 from odradek.records.batch import Batch, parse_batch, stamp
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch, iterate_records
@@ -48,6 +49,8 @@ class Desk:
         self.log: list[Batch] = []
         self.replies: dict[Hashable, Any] = {}
         self.waiting: set[Hashable] = set()
+        self.proposed: Proposed[Any] | None = None
+        """The decision whose records are appended now: the machine may adopt it without reading it back."""
         self.machine = self.new_machine()
 
     def new_machine(self) -> GroupCoordinator:
@@ -75,7 +78,9 @@ class Desk:
         match decision:
             case Proposed(records=records, reply=reply, transactional=producer):
                 assert records, "an empty proposal"
+                self.proposed = decision
                 self.append(records, producer)
+                self.proposed = None
                 return reply
             case Answered(reply=reply):
                 return reply
@@ -118,7 +123,8 @@ class Desk:
         stamp(buffer, 0, base_offset=self.log[-1].next_offset if self.log else 0, leader_epoch=0)
         batch = parse_batch(memoryview(bytes(buffer)))
         self.log.append(batch)
-        self.machine.apply(batch)
+        if self.proposed is None or not self.machine.fold_own(self.proposed, batch.base_offset):
+            self.machine.apply(batch)
 
     def settle(self) -> None:
         """Pass on what was released, and do what is owed now."""
@@ -190,7 +196,7 @@ class Desk:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name in protocols],
         )
-        return self.ask(self.machine.join, request, version, client_id, "/10.0.0.1", self.now)
+        return self.ask(self.machine.join, request, version, Client(client_id, "/10.0.0.1"), self.now)
 
     def enter(self, **kwargs: Any) -> Any:
         """A new dynamic member joins, as clients do: once for its id, once to wait. The reply, or the token."""

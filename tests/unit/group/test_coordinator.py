@@ -6,6 +6,7 @@ from tests.unit.group.classic.test_protocol import stable_pair, stable_static_pa
 from tests.unit.group.desk import REBALANCE_MS, SESSION_MS, START, Desk
 
 from odradek.core.machine import LogRecord, Parked, Refused
+from odradek.group.modern_member import Client
 from odradek.group.work import ExpireOffsets, GroupDue
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -26,7 +27,7 @@ def test_a_new_group_is_owed_a_record_and_its_first_generation() -> None:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range")],
     )
-    decision = desk.machine.join(request, 3, "client", "/h", START)
+    decision = desk.machine.join(request, 3, Client("client", "/h"), START)
     assert isinstance(decision, Parked)
     assert [] == desk.machine.released
     assert [GroupDue("g")] == list(desk.machine.due(START))

@@ -9,16 +9,13 @@ import pytest
 from msgspec import Struct
 
 from odradek.core.machine import LogRecord
-from odradek.group.consumer import records as of_consumers
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.consumer.member import ConsumerMember
-from odradek.group.consumer.member import MemberState as ConsumerState
-from odradek.group.share import records as of_shares
-from odradek.group.share.group import ShareGroup, ShareMember
-from odradek.group.streams import records as of_streams
+from odradek.group.modern_member import MemberState
+from odradek.group.share.group import ShareGroup
+from odradek.group.share.member import ShareMember
 from odradek.group.streams.group import StreamsGroup
 from odradek.group.streams.member import Endpoint, StreamsMember
-from odradek.group.streams.member import MemberState as StreamsState
 from odradek.group.streams.tasks import HeldTasks, Tasks
 from odradek.records.state import GROUP_RECORDS, Unknown, decode_record
 
@@ -29,7 +26,6 @@ EPOCHS = {TOPIC: {0: 3, 2: 4}, OTHER: {1: 4}}
 class Protocol(Struct):
     """One of the protocols, with a group, a member and a target in which every field means something."""
 
-    records: Any
     group: Callable[[], Any]
     member: Any
     target: Any
@@ -37,7 +33,6 @@ class Protocol(Struct):
 
 PROTOCOLS = {
     "consumer": Protocol(
-        of_consumers,
         lambda: ConsumerGroup("g"),
         ConsumerMember(
             "m",
@@ -51,14 +46,13 @@ PROTOCOLS = {
             server_assignor="range",
             epoch=4,
             previous_epoch=3,
-            state=ConsumerState.UNREVOKED_PARTITIONS,
+            state=MemberState.UNREVOKED,
             assigned=EPOCHS,
             revoking={TOPIC: {1: 3}},
         ),
         {TOPIC: frozenset({0, 2}), OTHER: frozenset({1})},
     ),
     "streams": Protocol(
-        of_streams,
         lambda: StreamsGroup("g"),
         StreamsMember(
             "m",
@@ -73,14 +67,13 @@ PROTOCOLS = {
             tags=(("k", "v"),),
             epoch=4,
             previous_epoch=3,
-            state=StreamsState.UNRELEASED_TASKS,
+            state=MemberState.UNRELEASED,
             assigned=HeldTasks({"0": {0: 3, 1: 4}}, {"1": frozenset({2})}, {"1": frozenset({3})}),
             revoking=HeldTasks({"0": {2: 3}}, {"0": frozenset({3})}, {"1": frozenset({1})}),
         ),
         Tasks({"0": frozenset({0, 1})}, {"1": frozenset({2})}, {"1": frozenset({3})}),
     ),
     "share": Protocol(
-        of_shares,
         lambda: ShareGroup("g"),
         ShareMember(
             "m",
@@ -101,7 +94,7 @@ def folded(protocol: Protocol, group: Any, records: Iterable[LogRecord]) -> Any:
     for record in records:
         key, value = decode_record(GROUP_RECORDS, record.key or b"", record.value)
         assert not isinstance(value, Unknown)
-        assert protocol.records.fold(group, key, value)
+        assert group.fold(key, value)
     return group
 
 
@@ -110,7 +103,7 @@ def pair_of(record: LogRecord) -> tuple[bytes, bytes | None]:
 
 
 def written(protocol: Protocol) -> list[LogRecord]:
-    records, member = protocol.records, protocol.member
+    records, member = protocol.group().records, protocol.member
     return [
         records.member_record("g", member),
         records.target_record("g", "m", protocol.target),
@@ -140,7 +133,7 @@ def test_the_description_of_a_member_leaves_what_it_has(name: str) -> None:
 def test_a_member_goes_step_by_step(name: str) -> None:
     protocol = PROTOCOLS[name]
     group = folded(protocol, protocol.group(), written(protocol))
-    assignment, target, member = protocol.records.member_tombstones("g", "m")
+    assignment, target, member = protocol.group().records.member_tombstones("g", "m")
     folded(protocol, group, [assignment])
     assert (group.members["m"].epoch, group.members["m"].previous_epoch) == (-1, -1)
     assert not held(group.members["m"])
@@ -160,13 +153,13 @@ def held(member: Any) -> bool:
 def test_the_last_tombstone_is_that_of_the_group(name: str) -> None:
     protocol = PROTOCOLS[name]
     group = protocol.group()
-    *others, last = protocol.records.group_tombstones(group)
+    *others, last = group.tombstones()
     if name == "streams":
         # Kafka writes that of the topology behind that of the group.
         last, *_ = [others.pop()]
     folded(protocol, group, others)
     key, _ = decode_record(GROUP_RECORDS, last.key or b"", None)
-    assert not protocol.records.fold(group, key, None)
+    assert not group.fold(key, None)
 
 
 @pytest.mark.parametrize("name", ["consumer", "streams"])
@@ -178,7 +171,7 @@ def test_partitions_without_epochs_were_assigned_in_that_of_their_member(name: s
     for each in listed:
         each.assignment_epochs = []
     group = protocol.group()
-    assert protocol.records.fold(group, key, value)
+    assert group.fold(key, value)
     assigned = group.members["m"].assigned
     epochs = assigned if name == "consumer" else assigned.active
     assert {epoch for indexes in epochs.values() for epoch in indexes.values()} == {4}
@@ -190,4 +183,4 @@ def test_a_record_of_another_protocol_is_none_of_this_one(name: str) -> None:
     other = PROTOCOLS["share" if name == "consumer" else "consumer"]
     key, value = decode_record(GROUP_RECORDS, written(other)[0].key or b"", None)
     with pytest.raises(AssertionError, match="no record of this protocol"):
-        protocol.records.fold(protocol.group(), key, value)
+        protocol.group().fold(key, value)

@@ -6,16 +6,11 @@ from odradek.core.machine import LogRecord
 from odradek.group.classic.group import ClassicGroup
 from odradek.group.classic.member import Member
 from odradek.group.classic.states import GroupState
-from odradek.group.records import (
-    empty_group_record,
-    group_of,
-    group_record,
-    group_tombstone,
-    offset_record,
-    offset_tombstone,
-)
+from odradek.group.records import empty_group_record, group_of, group_record, group_tombstone
+from odradek.offsets.committed import offset_record, offset_tombstone
 from odradek.records.state import decode_value
 from odradek.wire.messages.group_metadata_value import GroupMetadataValue
+from odradek.wire.messages.offset_commit_key import OffsetCommitKey
 from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 
@@ -101,8 +96,9 @@ def test_the_oldest_records_know_one_timeout_only() -> None:
 
 
 def test_only_an_offset_with_an_expiry_is_written_in_the_version_that_has_one() -> None:
-    lasting = offset_record("g", "t", 0, OffsetCommitValue(offset=5, commit_timestamp=1)).value
-    expiring = offset_record("g", "t", 0, OffsetCommitValue(offset=5, commit_timestamp=1, expire_timestamp=8)).value
+    key = OffsetCommitKey("g", "t", 0)
+    lasting = offset_record(key, OffsetCommitValue(offset=5, commit_timestamp=1)).value
+    expiring = offset_record(key, OffsetCommitValue(offset=5, commit_timestamp=1, expire_timestamp=8)).value
     assert lasting is not None
     assert expiring is not None
     assert (b"\x00\x04", b"\x00\x01") == (lasting[:2], expiring[:2])

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tests.unit.host.helpers import produce_request
 
 from odradek.broker import Node
-from odradek.host.events import Compute, Computed, Effect, Received, Work
+from odradek.host.aside import Errand
+from odradek.host.events import Compute, Computed, Effect, Received
 from odradek.records.compression import Compression
 from odradek.records.record import Record, build_batch
 from odradek.sim import Answer, SimClient, World
@@ -19,7 +20,7 @@ BOMB = build_batch([Record(timestamp=1_700_000_000_000, key=None, value=bytes(5 
 """5 KB that unpack to 5 MB."""
 
 
-def work_in(effects: Sequence[Effect]) -> list[Work]:
+def work_in(effects: Sequence[Effect]) -> list[Errand[object]]:
     return [effect.work for effect in effects if isinstance(effect, Compute)]
 
 
@@ -27,7 +28,7 @@ class Held(World):
     """A world whose work beside the steps is done when the test says so."""
 
     def __init__(self) -> None:
-        self.held: list[Work] = []
+        self.held: list[Errand[object]] = []
         super().__init__(topics=["t"])
 
     def _carry_out(self, node_id: int, effects: Sequence[Effect]) -> None:

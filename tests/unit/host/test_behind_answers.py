@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -11,6 +12,7 @@ from tests.kips.helpers import OK, P
 from tests.kips.producer import Producer
 
 from odradek.broker import Node
+from odradek.core.by_type import taken
 from odradek.core.timers import Pumps, Timers
 from odradek.host.events import Effect, Event, NextTurn, Send, Turn
 from odradek.net.clock import Clock
@@ -26,7 +28,7 @@ def steps_of_a_commit(cluster: Cluster, producer: Producer) -> list[tuple[Event,
 
     def watched(node: Node, event: Event, now: int) -> list[Effect]:
         effects = step(node, event, now)
-        taken.append((event, effects, node.metrics.markers_written))
+        taken.append((event, effects, node.counters.markers_written))
         return effects
 
     with mock.patch.object(Node, "step", watched):
@@ -60,10 +62,10 @@ def test_many_answers_leave_before_any_marker_and_one_turn_writes_them_all() -> 
     with mock.patch.dict(node._steps, {Turn: held.append}):
         for producer in producers:
             assert OK is producer.commit()
-    assert (0, 1) == (node.metrics.markers_written, len(held))
-    node._steps[Turn] = lambda event: turn(event)
+    assert (0, 1) == (node.counters.markers_written, len(held))
+    node._steps.update([taken(Turn, turn)])
     node.step(held[0], cluster.world.now)
-    assert len(producers) == node.metrics.markers_written
+    assert len(producers) == node.counters.markers_written
 
 
 def test_a_work_is_asked_for_by_its_earliest_time() -> None:
@@ -85,10 +87,13 @@ def test_a_work_is_asked_for_by_its_earliest_time() -> None:
 @pytest.mark.parametrize(("times", "made"), [((2_000, 3_000, 2_500), 1), ((2_000, None, 1_000), 2), ((None,), 0)])
 def test_a_driver_sets_no_timer_that_comes_later_than_the_one_it_has(times: Sequence[int | None], made: int) -> None:
     world, loop, clock = World(), mock.Mock(), Clock()
-    driver = Driver(world.nodes[1], peers={}, clock=clock, post=Post(loop), loop=loop)
-    for at in times:
-        with mock.patch.object(Node, "wake_at", return_value=None if at is None else clock.now() + at * 1_000):
-            driver.act(lambda: None)
+    node = world.nodes[1]
+    driver = Driver(node, peers={}, clock=clock, post=Post(loop), loop=loop)
+    now = clock.now()
+    for number, seconds in enumerate(times):
+        at = None if seconds is None else now + seconds * 1_000
+        with mock.patch.object(Node, "wake_at", return_value=at):
+            driver.act(partial(node.timers.set, number, at, lambda: None))
     assert made == loop.call_later.call_count
 
 

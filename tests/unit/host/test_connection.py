@@ -5,6 +5,8 @@ import struct
 import pytest
 from tests.unit.host.helpers import batch, fetch_request, produce_request
 
+from odradek.faults.one_line import rule
+from odradek.host.connection import Connection
 from odradek.host.events import Clogged, Drained
 from odradek.sim import SimClient, World
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
@@ -16,8 +18,8 @@ def reasons(world: World) -> list[str]:
     return [fields["reason"] for _, event, fields in world.log.lines if event == "connection_closed"]
 
 
-def test_a_request_that_waits_holds_back_the_ones_behind_it() -> None:
-    world = World(topics=["t"])
+def test_as_in_kafka_a_request_that_waits_holds_back_the_ones_behind_it() -> None:
+    world = World(topics=["t"], config={"odradek.fetch.yields": False})
     client = world.client()
     waiting = client.send(fetch_request((0, 0), max_wait_ms=500), 11)
     behind = client.send(MetadataRequest(topics=None), 1)
@@ -26,6 +28,105 @@ def test_a_request_that_waits_holds_back_the_ones_behind_it() -> None:
     world.advance(500)
     assert waiting.arrived
     assert behind.arrived
+
+
+def test_a_fetch_that_waits_is_answered_when_a_request_comes_behind_it() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    waiting = client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.run()
+    assert not waiting.arrived
+    behind = client.send(MetadataRequest(topics=None), 1)
+    world.run()
+    assert waiting.arrived
+    assert behind.arrived
+    assert 0 == len(world.nodes[1].purgatory)
+
+
+def test_a_fetch_does_not_begin_to_wait_when_a_request_has_come_behind_it_before() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    held = world.arm(rule("METADATA", hold=True))
+    first = client.send(MetadataRequest(topics=None), 1)
+    waiting = client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    behind = client.send(MetadataRequest(topics=None), 1)
+    world.run()
+    assert not first.arrived
+    world.disarm(held)
+    world.run()
+    assert waiting.arrived
+    assert behind.arrived
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_fetch_that_waits_is_answered_when_the_client_ends_its_session_behind_it(version: int) -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    session = client.ask(fetch_request((0, 0), session_epoch=0), version).session_id
+    assert session
+    waiting = client.send(fetch_request(max_wait_ms=500, session_id=session, session_epoch=1), version)
+    world.run()
+    assert not waiting.arrived
+    end = client.send(fetch_request(max_wait_ms=500, session_id=session, session_epoch=-1), version)
+    world.run()
+    assert waiting.arrived
+    assert end.arrived
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+def test_a_fetch_goes_on_waiting_when_another_one_that_waits_is_behind_it(version: int, session_epoch: int) -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    waiting = client.send(fetch_request((0, 0), max_wait_ms=500), version)
+    client.send(fetch_request((0, 0), max_wait_ms=500, session_epoch=session_epoch), version)
+    world.run()
+    assert not waiting.arrived
+
+
+def test_a_request_behind_a_fetch_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many bytes come behind it, one by one: each look decodes a Fetch."""
+    looks: list[memoryview] = []
+    look = Connection._waits_not
+
+    def counted(connection: Connection, frame: memoryview) -> bool:
+        looks.append(frame)
+        return look(connection, frame)
+
+    monkeypatch.setattr(Connection, "_waits_not", counted)
+    world = World(topics=["t"])
+    client = world.client()
+    client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.run()
+    for byte in struct.pack(">i", 100):
+        client.send_bytes(bytes([byte]))
+        world.run()
+    assert len(looks) == 1
+
+
+def test_a_fetch_that_a_rule_delays_is_delayed_whatever_comes_behind_it() -> None:
+    world = World(topics=["t"])
+    world.arm(rule("FETCH", delay_ms=300))
+    client = world.client()
+    waiting = client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.run()
+    behind = client.send(MetadataRequest(topics=None), 1)
+    world.advance(299)
+    assert not waiting.arrived
+    world.advance(1)
+    assert waiting.arrived
+    assert behind.arrived
+
+
+def test_what_is_no_request_ends_the_connection_behind_a_fetch_that_waits() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    waiting = client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    client.send_bytes(struct.pack(">ih", 2, 3))
+    world.run()
+    assert waiting.arrived
+    assert ["malformed_header"] == reasons(world)
 
 
 def test_answers_of_pipelined_requests_come_in_order() -> None:

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import allowed
-from odradek.broker import Families
 from odradek.host.call import Call
 from odradek.host.endpoint import EVERYBODY, ClashingEndpoints, Since, endpoint, endpoints_of
 from odradek.host.served import SERVED
@@ -70,10 +69,10 @@ def test_what_is_derived_from_the_endpoints_is_up_to_date() -> None:
 
 
 def test_every_family_is_made_from_parts_of_its_broker() -> None:
-    made = Families(World().nodes[1])
+    node = World().nodes[1]
     assert {served.family for served in SERVED} == set(apis.families())
     for served in SERVED:
-        assert served.api_key in endpoints_of(type(made.family(served.family)))
+        assert served.api_key in endpoints_of(type(node.family(served.family)))
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,7 @@ VERSIONS = [(api_key, version) for api_key, low, high in RANGES for version in r
 def failure(api_key: ApiKey, version: int, request: msgspec.Struct) -> Any:
     """The answer to a request that failed; it can be written."""
     response = error_response(Call(api_key, version, 1, None, request, "host", False))
+    assert response is not None
     registry.encode(response, version)
     return response
 
@@ -244,7 +245,8 @@ def test_every_version_has_an_answer(api_key: ApiKey, version: int) -> None:
 
 
 def test_every_route_is_covered() -> None:
-    assert {served.api_key for served in SERVED if served.is_for_clients} == {api_key for api_key, _ in VERSIONS}
+    offered = {served.api_key for served in SERVED if served.is_for_clients and not served.is_draft}
+    assert offered == {api_key for api_key, _ in VERSIONS}
 
 
 @pytest.mark.parametrize(("request_", "api_key", "version", "said"), [

@@ -158,3 +158,17 @@ def test_clients_that_say_nothing_are_hung_up_on() -> None:
     assert not client.closed
     world.advance(3000)
     assert client.closed
+
+
+def test_buffers_of_dropped_segments_go_back_when_retention_looks_again() -> None:
+    world = World()
+    topic(world)
+    produce(world, b"a", b"b", b"c")
+    spare = world.nodes[1].store.spare
+    world.advance(5 * MINUTE_MS)
+    kept = spare.bytes_kept
+    assert kept > 0
+    world.advance(5 * MINUTE_MS)
+    assert kept == spare.bytes_kept
+    world.advance(5 * MINUTE_MS)
+    assert 0 == spare.bytes_kept

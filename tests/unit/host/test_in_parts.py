@@ -479,7 +479,7 @@ def test_only_the_partitions_of_a_topic_are_looked_at_when_its_configs_change(mo
     world = World(topics=[f"t:{MANY}", "small:3"], config=CONFIG)
     client = world.client()
     world.run()
-    counts = in_steps(world, world.nodes[1].replication, "adopt", monkeypatch)
+    counts = in_steps(world, world.nodes[1].replicas.replication, "adopt", monkeypatch)
     client.ask(set_config(2, "small", "retention.ms", "5000"), 1)
     client.ask(set_config(32, "g", "consumer.session.timeout.ms", "50000"), 1)
     assert 3 == sum(counts)
@@ -492,7 +492,7 @@ def test_the_settings_of_a_broker_hold_for_very_many_partitions_a_part_at_a_time
     world = World(topics=[f"t:{2 * MANY}", f"u:{MANY}"], config=CONFIG)
     client, other = world.client(), world.client()
     world.run()
-    counts = in_steps(world, world.nodes[1].replication, "adopt", monkeypatch)
+    counts = in_steps(world, world.nodes[1].replicas.replication, "adopt", monkeypatch)
     answer = client.send(set_config(4, "", "message.max.bytes", "100"), 1)
     while not answer.arrived:
         world._deliver()

@@ -51,7 +51,7 @@ def test_very_many_offsets_expire_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
         partitions = [OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(MANY)]
         topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
         client.ask(OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics), 8)
-    [shard] = world.nodes[1].coordinators.of_groups()
+    [shard] = world.nodes[1].group_coordinators.led()
     forgotten: list[int] = []
     propose = shard.propose
 
@@ -79,7 +79,7 @@ def test_offsets_that_have_not_expired_are_looked_through_in_parts_too(monkeypat
         ]
         topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
         client.ask(OffsetCommitRequest(group_id=f"g{number}", generation_id_or_member_epoch=-1, topics=topics), 8)
-    [shard] = world.nodes[1].coordinators.of_groups()
+    [shard] = world.nodes[1].group_coordinators.led()
     counts = in_steps(world, shard.machine._offset_protocol, "expire", monkeypatch)
     world.advance(MINUTE_MS + 1)
     assert 8 == sum(counts)
@@ -93,7 +93,7 @@ def test_very_many_transactional_ids_expire_a_few_at_a_time(monkeypatch: pytest.
     for name in names:
         asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000)
         assert ErrorCode.NONE == client.ask(asked, 4, within_ms=1_000).error_code
-    [shard] = world.nodes[1].coordinators.of_transactions()
+    [shard] = world.nodes[1].transaction_coordinators.led()
     counts = in_steps(world, shard, "perform", monkeypatch)
     world.advance(3 * MINUTE_MS)
     assert len(names) == sum(counts)

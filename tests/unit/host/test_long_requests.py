@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.unit.host.helpers import batch, fetch_request, produce_request, topic_id
 
-from odradek.group.offsets.api import FETCHED_MAX
 from odradek.host.router import ENTRIES_MAX, SHARED_ENTRIES_MAX
 from odradek.metadata.api.metadata import CREATED_MAX
+from odradek.offsets.api import FETCHED_MAX
 from odradek.sim import SimClient, World
 from odradek.sim.world.client import Answer
 from odradek.wire.errors import ErrorCode
@@ -30,6 +30,11 @@ from odradek.wire.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.wire.messages.read_share_group_state_request import (
+    PartitionData,
+    ReadShareGroupStateRequest,
+    ReadStateData,
+)
 
 MANY = 5_000
 SMALL = {"offsets.topic.num.partitions": 1}
@@ -62,6 +67,16 @@ LONG: list[tuple[str, msgspec.Struct, int]] = [
         "ListOffsets",
         ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=partitions(MANY))]),
         7,
+    ),
+    (
+        "ReadShareGroupState",
+        ReadShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                ReadStateData(topic_id=bytes(15) + b"1", partitions=[PartitionData(partition=i) for i in range(MANY)])
+            ],
+        ),
+        0,
     ),
     ("Fetch", fetch_request(*((index, 0) for index in range(MANY))), 12),
     (

@@ -1,9 +1,9 @@
-"""An API is added as docs/contributing.md says: one file with its family, and one property that makes it."""
+"""An API is added as docs/contributing.md says: one file with its family, and one function that makes it."""
 
 from __future__ import annotations
 
 import sys
-from functools import cached_property
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from odradek.access.principal import SOMEBODY
-from odradek.broker import Families
+from odradek.broker import FAMILIES, Node
 from odradek.host.call import Call
 from odradek.host.router import Router
 from odradek.host.served import SERVED, Served
@@ -56,25 +56,23 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(("voter_id", "error"), [(1, 0), (9, 127)])
-def test_one_file_and_its_property_are_served_and_listed(
+def test_one_file_and_its_function_are_served_and_listed(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch, voter_id: int, error: int
 ) -> None:
-    class More(Families):
-        @cached_property
-        def voters(self) -> object:
-            return module.VoterApi(self._node.node_id)
+    def voters() -> Callable[[Node], object]:
+        return lambda node: module.VoterApi(node.node_id)
 
-    monkeypatch.setattr(apis, "Families", More)
+    monkeypatch.setitem(FAMILIES, "voters", voters)
     derived: dict[str, object] = {}
     exec(compile(apis.served_source(), "served.py", "exec"), derived)
     listed = derived["SERVED"]
     assert isinstance(listed, tuple)
     assert [each for each in map(tuple, listed) if each not in set(map(tuple, SERVED))] == [
-        tuple(Served(ApiKey.UPDATE_RAFT_VOTER, "voters", "voters"))
+        tuple(Served(ApiKey.UPDATE_RAFT_VOTER, "voters"))
     ]
     assert "| 82 | UpdateRaftVoter | 0 (internal) | CLUSTER_ACTION on the cluster |" in apis.apis_page()
     node = World().nodes[1]
-    router = Router(node=node, family=More(node).family, apis=listed)
+    router = Router(node=node, apis=listed)
     handler = router.handler(ApiKey.UPDATE_RAFT_VOTER, 0, broker=True)
     assert handler is not None
     assert router.handler(ApiKey.UPDATE_RAFT_VOTER, 0, broker=False) is None

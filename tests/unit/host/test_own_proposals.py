@@ -15,15 +15,13 @@ from odradek.txn.shard import TransactionShard
 
 
 def shard_of(cluster: Cluster, tid: str) -> TransactionShard:
-    shard = cluster.node(cluster.coordinator(tid)).coordinators.transactional(tid)
+    shard = cluster.node(cluster.coordinator(tid)).transaction_coordinators.of(tid)
     assert not isinstance(shard, Refused)
     return shard
 
 
 def replayed(shard: TransactionShard) -> dict[str, Entry]:
-    machine = TxnCoordinator(
-        config=shard.parts.settings.config, coordinator_epoch=0, leader_of=lambda topic, index: None
-    )
+    machine = TxnCoordinator(config=shard.settings.config, coordinator_epoch=0, leader_of=lambda topic, index: None)
     for batch in shard.partition.committed_since(0):
         machine.apply(batch)
     return {entry.transactional_id: entry for entry in machine.entries()}

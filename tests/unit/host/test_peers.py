@@ -12,10 +12,11 @@ from odradek.host.call import Call
 from odradek.host.events import Command
 from odradek.host.router import Router
 from odradek.metadata.controller import Controller
-from odradek.releases import WIDEST
+from odradek.releases.table import WIDEST
 from odradek.sim import World
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from odradek.wire.messages.apis import METADATA
 from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from odradek.wire.messages.metadata_response import MetadataResponse
 from odradek.wire.registry import ApiKey, response_type
@@ -68,7 +69,7 @@ def test_whoever_serves_a_request_may_change_it(encoded: bool) -> None:
     served: list[MetadataRequest] = []
 
     def change(call: Call) -> MetadataResponse:
-        request: MetadataRequest = call.request
+        request = call.request_of(METADATA)
         assert request.topics is not None
         request.topics.clear()
         served.append(request)

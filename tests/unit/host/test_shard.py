@@ -15,9 +15,9 @@ from tests.kips.view import P
 
 from odradek.core.machine import LogRecord, Proposed, Refused
 from odradek.txn.entry import encode_entry, encode_id
-from odradek.txn.ledger import TxnWork
 from odradek.txn.shard import TransactionShard
 from odradek.txn.states import TxnState
+from odradek.txn.works import TxnWork
 from odradek.wire.registry import ApiKey
 
 
@@ -38,7 +38,7 @@ def calls_in(act: Callable[[], object]) -> int:
 
 
 def shard_of(cluster: Cluster, tid: str) -> TransactionShard:
-    shard = cluster.node(cluster.coordinator(tid)).coordinators.transactional(tid)
+    shard = cluster.node(cluster.coordinator(tid)).transaction_coordinators.of(tid)
     assert not isinstance(shard, Refused)
     return shard
 

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.examples import examples
-from tests.unit.log.helpers import NOW, TOPIC_ID, batch, new_store, values
-from tests.unit.log.memory_disk import MemoryDisk
+from tests.unit.log.helpers import NOW, TOPIC_ID, batch, new_store, offsets_and_keys, values
 
+from odradek.cli.logs import make_logger
 from odradek.config.table import TopicConfig
 from odradek.core.machine import Refused
 from odradek.log.compaction import Compaction, cleanable_until
+from odradek.log.disk import DamagedFile, DiskError
 from odradek.log.file_log import FileLog
+from odradek.log.file_segment import ActiveFile, index_of
 from odradek.log.file_store import FileStore
 from odradek.log.files.checkpoints import read_epochs, read_offsets
-from odradek.log.files.damaged import DamagedFile
-from odradek.log.files.indexes import read_aborted
+from odradek.log.files.indexes import read_aborted, read_offset_index, read_time_index
 from odradek.log.files.marks import read_quorum_state
+from odradek.log.files.walk import SparseEntries, index_of_segment
 from odradek.log.log_store import LogStore
 from odradek.log.metadata_log import METADATA_TOPIC
 from odradek.log.partition import Appended, Partition
+from odradek.metadata.topic_names import LENGTH_MAX
+from odradek.net.disk import MAPPED_BYTES, LocalDisk
 from odradek.records.batch import batches
 from odradek.records.control import leader_change
+from odradek.sim.world.dice import Dice
+from odradek.sim.world.disk import SimDisk
 from odradek.wire.errors import ErrorCode
 
 TOPIC = "topic"
-CONFIG = TopicConfig(segment_bytes=600, cleanup_policy=("compact", "delete"))
+CONFIG = TopicConfig(segment_bytes=600, index_interval_bytes=100, cleanup_policy=("compact", "delete"))
 
 
-def open_store(disk: MemoryDisk) -> FileStore:
+def open_store(disk: SimDisk, *, syncs: bool = False) -> FileStore:
     numbers = count()
-    store = FileStore(disk, node_id=1, now=lambda: NOW, unique=lambda: f"{next(numbers):032x}")
+    store = FileStore(disk, node_id=1, now=lambda: NOW, unique=lambda: f"{next(numbers):032x}", syncs=syncs)
     store.begin()
     return store
 
@@ -43,8 +52,8 @@ def lead(store: LogStore, epoch: int, config: TopicConfig = CONFIG) -> Partition
     return Partition(TOPIC, TOPIC_ID, 0, log, epoch, config, NOW)
 
 
-def new_log(disk: MemoryDisk | None = None, config: TopicConfig = CONFIG) -> tuple[MemoryDisk, FileStore, Partition]:
-    disk = disk or MemoryDisk()
+def new_log(disk: SimDisk | None = None, config: TopicConfig = CONFIG) -> tuple[SimDisk, FileStore, Partition]:
+    disk = disk or SimDisk()
     store = open_store(disk)
     return disk, store, lead(store, 0, config)
 
@@ -69,6 +78,15 @@ def known(partition: Partition) -> list[tuple[object, ...]]:
     )
 
 
+def check_what_is_known(files: Partition, twin: Partition) -> None:
+    """Both tell the same about their batches."""
+    assert (twin.log.start_offset, twin.log.end_offset) == (files.log.start_offset, files.log.end_offset)
+    assert twin.last_stable_offset == files.last_stable_offset
+    assert known(twin) == known(files)
+    assert twin.log.aborted.entries == files.log.aborted.entries
+    assert twin.log.epochs.entries() == files.log.epochs.entries()
+
+
 def append(partition: Partition, *records: bytes, producer_id: int = -1, sequence: int = -1) -> None:
     one = batch(*records, producer_id=producer_id, epoch=-1 if producer_id < 0 else 0, sequence=sequence)
     assert isinstance(partition.append_client(one, now=NOW), Appended)
@@ -77,10 +95,12 @@ def append(partition: Partition, *records: bytes, producer_id: int = -1, sequenc
 class InFiles(RuleBasedStateMachine):
     """The same is done to a log in files and to one in memory; a restart takes nothing away that counts."""
 
+    syncs = False
+
     @initialize()
     def begin(self) -> None:
-        self.disk = MemoryDisk()
-        self.store = open_store(self.disk)
+        self.disk = SimDisk()
+        self.store = open_store(self.disk, syncs=self.syncs)
         self.memory = new_store()
         self.epoch = 0
         self.sequences: dict[int, int] = {}
@@ -167,7 +187,10 @@ class InFiles(RuleBasedStateMachine):
 
     def restart(self) -> None:
         self.disk = self.disk.killed()
-        self.store = open_store(self.disk)
+        self.go_on()
+
+    def go_on(self) -> None:
+        self.store = open_store(self.disk, syncs=self.syncs)
         self.epoch += 1
         self.lead()
         # A log in files goes on in its last segment, and one in memory does not know of restarts.
@@ -179,15 +202,25 @@ class InFiles(RuleBasedStateMachine):
             return
         files, twin = self.files, self.twin
         assert log_bytes(twin) == log_bytes(files)
-        assert (twin.log.start_offset, twin.log.end_offset) == (files.log.start_offset, files.log.end_offset)
-        assert twin.last_stable_offset == files.last_stable_offset
-        assert known(twin) == known(files)
-        assert twin.log.aborted.entries == files.log.aborted.entries
-        assert twin.log.epochs.entries() == files.log.epochs.entries()
+        check_what_is_known(files, twin)
         assert not self.disk.warnings
         assert not self.store.cut
 
 
+class OnTheDevice(InFiles):
+    """The same where everything is on the device before it is acknowledged, and the machine may die at any moment."""
+
+    syncs = True
+
+    @rule(seed=st.integers(0, 2**32))
+    def die(self, seed: int) -> None:
+        self.disk = self.disk.crashed(Dice(seed))
+        self.go_on()
+        self.disk.warnings.clear()
+
+
+TestOnTheDevice = OnTheDevice.TestCase
+TestOnTheDevice.settings = examples(60, steps=25)
 TestInFiles = InFiles.TestCase
 TestInFiles.settings = examples(60, steps=25)
 
@@ -302,7 +335,7 @@ def test_a_compaction_that_was_interrupted_is_ended_or_undone() -> None:
     begun = disk.killed()
     begun.put(f"{name}.cleaned", b"half")
     assert wanted == log_bytes(lead(open_store(begun), 0))
-    assert f"{name}.cleaned" not in begun.data
+    assert f"{name}.cleaned" not in begun.names()
     # The new file is whole; of the two that it replaces one is gone already.
     swapped = disk.killed()
     second = partition.log.segments[1]
@@ -310,7 +343,7 @@ def test_a_compaction_that_was_interrupted_is_ended_or_undone() -> None:
     swapped.put(f"{name}.swap", both)
     swapped.remove(name)
     assert wanted == log_bytes(lead(open_store(swapped), 0))
-    assert f"topic-0/{second.base_offset:020d}.log" not in swapped.data
+    assert f"topic-0/{second.base_offset:020d}.log" not in swapped.names()
 
 
 def test_a_full_disk_refuses_and_loses_nothing() -> None:
@@ -325,6 +358,212 @@ def test_a_full_disk_refuses_and_loses_nothing() -> None:
     assert [b"a", b"b"] == [value for one in partition.log.batches() for value in values(one.view)]
 
 
+LOG_NAME = "topic-0/00000000000000000000.log"
+
+
+def test_flush_messages_says_how_much_is_acknowledged_that_the_device_does_not_have() -> None:
+    disk, store, partition = new_log(config=TopicConfig(flush_messages=3))
+    points = []
+    for _ in range(7):
+        append(partition, b"v")
+        points.append(partition.log.recovery_point)  # type: ignore[attr-defined]
+    assert [0, 0, 3, 3, 3, 6, 6] == points
+    assert 2 == disk.synced.count(LOG_NAME)
+    store.checkpoint()
+    assert {(TOPIC, 0): 6} == read_offsets(disk.content("recovery-point-offset-checkpoint"))
+
+
+def test_flush_ms_says_how_long_the_device_may_lack_a_record() -> None:
+    disk, _, partition = new_log(config=TopicConfig(flush_ms=100))
+    append(partition, b"v")
+    for now in (NOW + 99, NOW + 100):
+        partition.log.flush_if_old(now)
+        disk.work()
+        assert (1 if now == NOW + 100 else 0) == disk.synced.count(LOG_NAME)
+    partition.log.flush_if_old(NOW + 500)
+    disk.work()
+    assert 1 == disk.synced.count(LOG_NAME), "there was nothing new"
+
+
+def test_with_sync_each_append_is_on_the_device_with_the_name_of_its_file() -> None:
+    disk = SimDisk()
+    partition = lead(open_store(disk, syncs=True), 0)
+    disk.synced.clear()
+    append(partition, b"v")
+    assert {LOG_NAME, "topic-0"} <= set(disk.synced)
+    disk.synced.clear()
+    append(partition, b"v")
+    assert [LOG_NAME] == disk.synced
+    # The segment that ends has its indexes there, before the mark is behind it.
+    append(partition, b"v" * 500)
+    assert {f"topic-0/{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex")} <= set(disk.synced)
+    assert 3 == partition.log.recovery_point  # type: ignore[attr-defined]
+
+
+def test_after_a_flush_that_failed_nothing_is_appended() -> None:
+    """What the device has is not known any more, and the next flush may say that all is well."""
+    disk = SimDisk()
+    store = open_store(disk, syncs=True)
+    partition = lead(store, 0)
+    append(partition, b"a")
+    disk.is_broken = True
+    refused = partition.append_client(batch(b"b"), now=NOW)
+    assert Refused(ErrorCode.KAFKA_STORAGE_ERROR, "Input/output error") == refused
+    disk.is_broken = False
+    assert refused == partition.append_client(batch(b"c"), now=NOW)
+    assert [b"a"] == [value for one in partition.log.batches() for value in values(one.view)]
+    with pytest.raises(DiskError):
+        store.close(broker_epoch=0)
+    again = lead(open_store(disk.killed()), 1)
+    assert [b"a"] == [value for one in again.log.batches() for value in values(one.view)]
+
+
+def test_after_a_flush_in_the_background_that_failed_nothing_is_appended() -> None:
+    disk, store, partition = new_log()
+    append(partition, b"a")
+    partition.log.flush_later()  # type: ignore[attr-defined]
+    disk.is_broken = True
+    with pytest.raises(DiskError):
+        disk.work()
+    disk.is_broken = False
+    refused = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "Input/output error")
+    assert refused == partition.append_client(batch(b"b"), now=NOW)
+    with pytest.raises(DiskError):
+        store.close(broker_epoch=0)
+
+
+class Failing(SimDisk):
+    """A disk that refuses some kinds of calls."""
+
+    refuses: str = ""
+
+    def _call(self, name: str) -> None:
+        if name == self.refuses:
+            raise DiskError("No space left on device")
+
+    def make_folder(self, name: str) -> None:
+        self._call("make_folder")
+        super().make_folder(name)
+
+    def write(self, name: str, data: bytes, *, flush: bool = False) -> None:
+        self._call("write")
+        super().write(name, data, flush=flush)
+
+    def rename(self, old: str, new: str) -> None:
+        self._call("rename")
+        super().rename(old, new)
+
+
+@pytest.mark.parametrize("refuses", ["make_folder", "write"])
+def test_a_partition_whose_folder_cannot_be_made_is_led_and_takes_records_when_it_can(refuses: str) -> None:
+    disk = Failing()
+    store = open_store(disk)
+    disk.refuses = refuses
+    partition = lead(store, 0)
+    assert "No space left on device" == store.failure
+    refused = partition.append_client(batch(b"a"), now=NOW)
+    assert Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device") == refused
+    disk.refuses = ""
+    append(partition, b"b")
+    store.close(broker_epoch=0)
+    again = open_store(disk)
+    assert not again.unnamed
+    assert [b"b"] == [value for one in lead(again, 1).log.batches() for value in values(one.view)]
+
+
+def test_a_segment_that_cannot_be_ended_is_ended_later() -> None:
+    disk = Failing()
+    _, store, partition = new_log(disk)
+    append(partition, b"a")
+    disk.refuses = "write"
+    assert isinstance(partition.append_client(batch(b"b" * 500), now=NOW), Refused)
+    assert isinstance(partition.append_client(batch(b"b"), now=NOW), Refused)
+    disk.refuses = ""
+    append(partition, b"c" * 500)
+    store.close(broker_epoch=0)
+    assert len(disk.content(LOG_NAME)) == partition.log.segments[0].size
+    assert read_time_index(disk.content(f"topic-0/{0:020d}.timeindex"), 0)
+    assert [b"a", b"c" * 500] == [
+        value for one in lead(open_store(disk), 1).log.batches() for value in values(one.view)
+    ]
+
+
+def test_a_deleted_topic_whose_folder_cannot_be_renamed_is_set_aside_by_the_next_process() -> None:
+    disk = Failing()
+    _, store, partition = new_log(disk)
+    append(partition, b"a")
+    disk.refuses = "rename"
+    store.drop(TOPIC_ID)
+    disk.refuses = ""
+    assert "No space left on device" == store.failure
+    again = open_store(disk)
+    again.set_strays_aside(lambda topic_id, index: False)
+    assert ["topic-0"] == again.strays
+
+
+def test_a_log_gets_its_folder_although_a_stray_has_the_name() -> None:
+    disk, store, partition = new_log()
+    append(partition, b"of another topic")
+    store.close(broker_epoch=0)
+    again = open_store(disk)
+    log = again.open(b"n" * 16, 0, CONFIG)
+    new = Partition(TOPIC, b"n" * 16, 0, log, 0, CONFIG, NOW)
+    append(new, b"new")
+    again.set_strays_aside(lambda topic_id, index: topic_id == b"n" * 16)
+    assert ["topic-0"] == again.strays
+    assert ["topic-0", f"topic-0.{0:032x}-stray"] == disk.folders()
+    again.close(broker_epoch=0)
+    last = open_store(disk).open(b"n" * 16, 0, CONFIG)
+    assert [b"new"] == [value for one in last.batches() for value in values(one.view)]
+
+
+def test_two_folders_with_one_topic_id_are_refused() -> None:
+    disk, store, _ = new_log()
+    store.close(broker_epoch=0)
+    for name in list(disk.names()):
+        if name.startswith("topic-0/"):
+            disk.put(name.replace("topic-0", "copy-0"), disk.content(name))
+    disk.make_folder("copy-0")
+    with pytest.raises(DamagedFile, match="copy-0 and topic-0 are the same partition"):
+        open_store(disk)
+
+
+def test_offsets_between_segments_that_are_gone_are_reported_where_nothing_is_compacted() -> None:
+    for config, told in ((TopicConfig(segment_bytes=600), ["offsets 1 to 1 are in no segment"]), (CONFIG, [])):
+        disk, store, partition = new_log(config=config)
+        for value in (b"a", b"b", b"c"):
+            append(partition, value * 500)
+        store.close(broker_epoch=0)
+        for suffix in (".log", ".index", ".timeindex"):
+            disk.remove(f"topic-0/{1:020d}{suffix}")
+        again = lead(open_store(disk), 1, config)
+        assert [b"a" * 500, b"c" * 500] == [value for one in again.log.batches() for value in values(one.view)]
+        assert told == [reason for name, reason in disk.warnings if name == "topic-0"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_was_flushed_outlives_the_machine_and_nothing_else_comes_to_be(seed: int) -> None:
+    """What is left is a beginning of what was written."""
+    dice = Dice(seed)
+    disk = SimDisk()
+    written: list[bytes] = []
+    flushed = 0
+    for epoch in range(6):
+        store = open_store(disk)
+        partition = lead(store, epoch)
+        found = log_bytes(partition)
+        assert found == written[: len(found)]
+        assert flushed <= partition.log.end_offset
+        for number in range(dice.below(12)):
+            append(partition, b"%d" % number * dice.below(200))
+            if not dice.below(3):
+                disk.work()
+        if not dice.below(3):
+            store.close(broker_epoch=0)
+        written, flushed = log_bytes(partition), partition.log.recovery_point  # type: ignore[attr-defined]
+        disk = disk.crashed(dice)
+
+
 def test_a_deleted_topic_leaves_no_folder() -> None:
     disk, store, partition = new_log()
     append(partition, b"v")
@@ -332,6 +571,29 @@ def test_a_deleted_topic_leaves_no_folder() -> None:
     assert ["topic-0.00000000000000000000000000000000-delete"] == disk.folders()
     gone = open_store(disk.killed())
     assert [] == gone.logs()
+
+
+def test_what_was_deleted_is_on_the_disk_for_a_while() -> None:
+    """`file.delete.delay.ms`: the names are changed at once, and go in their time, by the clock of the brokers."""
+    disk, now = SimDisk(), [NOW]
+    store = FileStore(disk, node_id=1, now=lambda: now[0], unique=lambda: "0" * 32)
+    partition = lead(store, 0, TopicConfig(segment_bytes=200, file_delete_delay_ms=1_000))
+    append(partition, b"a" * 150, b"b" * 150)
+    append(partition, b"c" * 150)
+    partition.log.advance_start(2)
+    leaving = [name for name in disk.files("topic-0") if name.endswith(".deleted")]
+    assert f"{0:020d}.log.deleted" in leaving
+    now[0] += 999
+    store.checkpoint()
+    disk.work()
+    assert leaving == [name for name in disk.files("topic-0") if name.endswith(".deleted")]
+    now[0] += 1
+    store.checkpoint()
+    disk.work()
+    assert [] == [name for name in disk.files("topic-0") if name.endswith(".deleted")]
+    store.drop(TOPIC_ID)
+    now[0] += 1_000
+    store.checkpoint()
     disk.work()
     assert [] == disk.folders()
 
@@ -340,16 +602,45 @@ def test_a_topic_that_the_metadata_does_not_know_is_set_aside() -> None:
     disk, store, _ = new_log()
     store.close(broker_epoch=0)
     again = open_store(disk)
-    assert ["topic-0"] == again.set_strays_aside(lambda topic_id: False)
+    again.set_strays_aside(lambda topic_id, index: False)
+    assert ["topic-0"] == again.strays
     assert ["topic-0.00000000000000000000000000000000-stray"] == disk.folders()
     assert [] == again.logs()
 
 
-def test_a_folder_without_an_id_is_that_of_the_topic_of_its_name() -> None:
+def test_a_topic_with_the_longest_name_can_be_deleted_and_set_aside(tmp_path: Path) -> None:
+    """The name of its folder grows by 40 characters then, and a file system allows 255."""
+    longest = "t" * LENGTH_MAX
+
+    def opened() -> FileStore:
+        disk = LocalDisk(tmp_path, make_logger(level="error"))
+        store = FileStore(disk, node_id=1, now=lambda: NOW, unique=lambda: "0" * 32)
+        store.begin()
+        return store
+
+    def aside(state: str) -> str:
+        return f"{longest[: 255 - 37 - len(state)]}-12.{'0' * 32}-{state}"
+
+    def write(store: FileStore) -> None:
+        append(Partition(longest, TOPIC_ID, 12, store.open(TOPIC_ID, 12, CONFIG), 0, CONFIG, NOW), b"v")
+
+    store = opened()
+    write(store)
+    store.drop(TOPIC_ID)
+    assert [aside("delete")] == store.disk.folders()
+    write(opened())
+    store = opened()
+    store.set_strays_aside(lambda topic_id, index: False)
+    assert [f"{longest}-12"] == store.strays
+    assert [aside("stray")] == store.disk.folders()
+
+
+@pytest.mark.parametrize("content", [b"", bytes(43), b"version: 0\ntopic", b"version: 0\ntopic_id: AAAA" + bytes(18)])
+def test_a_folder_without_an_id_is_that_of_the_topic_of_its_name(content: bytes) -> None:
     disk, _, partition = new_log()
     append(partition, b"v")
     after = disk.killed()
-    after.put("topic-0/partition.metadata", b"")
+    after.put("topic-0/partition.metadata", content)
     store = open_store(after)
     assert ["topic-0"] == list(store.unnamed)
     assert log_bytes(partition) == log_bytes(lead(store, 1))
@@ -369,9 +660,9 @@ def test_until_everything_is_in_order_no_file_changes() -> None:
     disk, store, partition = new_log()
     append(partition, b"v")
     store.close(broker_epoch=0)
-    before = {name: disk.content(name) for name in disk.data}
+    before = {name: disk.content(name) for name in disk.names()}
     FileStore(disk, node_id=1, now=lambda: NOW, unique=lambda: "")
-    assert before == {name: disk.content(name) for name in disk.data}
+    assert before == {name: disk.content(name) for name in disk.names()}
 
 
 def test_an_emptied_log_goes_on_where_it_ended() -> None:
@@ -383,6 +674,77 @@ def test_an_emptied_log_goes_on_where_it_ended() -> None:
     again = lead(open_store(disk.killed()), 1)
     assert (1, 1) == (again.log.start_offset, again.log.end_offset)
     assert known(partition) == known(again)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:10], lambda data: b"\xa5" * len(data)], ids=["half", "garbage"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
+def test_an_index_of_aborted_transactions_that_lies_is_made_of_the_batches_again(
+    damage: Callable[[bytes], bytes], number: int, is_clean: bool
+) -> None:
+    """Else readers of committed records get what was aborted."""
+    disk, store, partition = new_log()
+    for sequence in range(3):
+        one = batch(b"v", producer_id=7, epoch=0, sequence=sequence, transactional=True)
+        partition.append_client(one, now=NOW, verification_enabled=False)
+        partition.append_marker(
+            producer_id=7, producer_epoch=0, commit=False, coordinator_epoch=0, transaction_version=0, now=NOW
+        )
+        partition.log.seal()
+    store.checkpoint()
+    if is_clean:
+        store.close(broker_epoch=5)
+    left = disk if is_clean else disk.killed()
+    name = sorted(each for each in left.names() if each.endswith(".txnindex"))[number]
+    whole = left.read(name) or b""
+    left.put(name, damage(whole))
+    again = lead(open_store(left), 1)
+    assert partition.log.aborted.entries == again.log.aborted.entries
+    assert 3 == len(again.log.aborted.entries)
+    assert known(partition) == known(again)
+    if number < 2:  # that of the last segment is written at its end
+        assert whole == left.read(name)
+
+
+def test_the_indexes_of_an_empty_log_are_empty() -> None:
+    """A Kafka that is killed leaves 10 MiB of zeros in each, and Kafka's tools look for batches there."""
+    disk, _, _ = new_log()
+    left = disk.killed()
+    names = [f"topic-0/{0:020d}{suffix}" for suffix in (".index", ".timeindex")]
+    for name in names:
+        left.put(name, bytes(4096))
+    open_store(left)
+    assert [b"", b""] == [left.read(name) for name in names]
+
+
+def test_a_log_begins_where_it_began_when_its_first_segments_are_compacted_away() -> None:
+    """The next process reads from the name of the first segment where the log begins, so Kafka's cleaner keeps it."""
+    disk, store, partition = new_log()
+    for _ in range(8):
+        partition.append_client(batch((b"key", b"v" * 200)), now=NOW)
+    until = cleanable_until(partition.log, NOW, last_stable_offset=partition.last_stable_offset)
+    assert Compaction(partition.log, NOW, until=until).step(1 << 20)
+    partition.append_client(batch((b"key", b"last" * 100)), now=NOW)
+    until = cleanable_until(partition.log, NOW, last_stable_offset=partition.last_stable_offset)
+    assert Compaction(partition.log, NOW, until=until).step(1 << 20)
+    assert 0 < partition.log.segments[0].base_offset
+    store.checkpoint()
+    for left in (disk.killed(), disk):
+        if left is disk:
+            store.close(broker_epoch=5)
+        again = lead(open_store(left), 1)
+        assert (0, partition.log.end_offset) == (again.log.start_offset, again.log.end_offset)
+        assert log_bytes(partition) == log_bytes(again)
+        # The next compaction goes on from there.
+        assert 0 == again.log.segments[0].size
+        again.append_client(batch((b"key", b"newer" * 100)), now=NOW)
+        until = cleanable_until(again.log, NOW, last_stable_offset=again.last_stable_offset)
+        assert Compaction(again.log, NOW, until=until).step(1 << 20)
+        assert 0 == again.log.start_offset
+        assert b"newer" * 100 == offsets_and_keys(again.log)[-1][2]
+        # It goes with the beginning of the log.
+        again.log.advance_start(again.log.end_offset)
+        assert f"topic-0/{0:020d}.log" not in left.names()
 
 
 def test_a_checkpoint_that_lies_is_noted_and_everything_is_checked() -> None:
@@ -453,7 +815,7 @@ def test_the_last_leader_epoch_is_that_of_the_last_batch_at_least(checkpoint: by
 
 def test_an_epoch_that_the_quorum_has_seen_is_not_used_again() -> None:
     """Its leader may have had no time to write anything."""
-    disk = MemoryDisk()
+    disk = SimDisk()
     log = open_store(disk).open(METADATA_TOPIC, 0, TopicConfig(cleanup_policy=()))
     Partition("__cluster_metadata", METADATA_TOPIC, 0, log, 1, log.config, NOW)
     after = disk.killed()
@@ -465,7 +827,7 @@ def test_an_epoch_that_the_quorum_has_seen_is_not_used_again() -> None:
 
 
 def test_the_metadata_log_begins_each_epoch_with_who_leads() -> None:
-    disk = MemoryDisk()
+    disk = SimDisk()
     for epoch in (1, 2):
         store = open_store(disk)
         log = store.open(METADATA_TOPIC, 0, TopicConfig(cleanup_policy=()))
@@ -511,3 +873,92 @@ def test_reads_are_the_same_before_and_after() -> None:
         before, after = (each.log.read(offset, max_bytes=1 << 20, until=1 << 60) for each in (partition, again))
         assert [one.base_offset for one in batches(before)] == [one.base_offset for one in batches(after)]
         assert bytes(before) == bytes(after)
+
+
+def test_a_large_segment_grows_as_it_is_written(tmp_path: Path) -> None:
+    """`segment.bytes` is 1 GiB in Kafka: nothing of it is visible in a file before it is written, or after a stop."""
+    config = TopicConfig(segment_bytes=1024**3)
+    store = local_store(tmp_path)
+    partition = lead(store, 0, config)
+    append(partition, b"first")
+    name = tmp_path / "topic-0" / f"{0:020d}.log"
+    assert MAPPED_BYTES == name.stat().st_size
+    [segment] = partition.log.segments
+    early = segment.buffer[: segment.size]
+    for number in range(20):
+        append(partition, bytes([number]) * 2**20)
+    assert [segment] == partition.log.segments
+    assert 2 * MAPPED_BYTES == name.stat().st_size
+    assert bytes(early) == bytes(segment.buffer[: len(early)])
+    expected = index_of_segment(segment.buffer, index_of(segment), interval_bytes=config.index_interval_bytes)
+    store.close(broker_epoch=1)
+    assert segment.size == name.stat().st_size
+    index, time_index = (name.with_suffix(suffix).read_bytes() for suffix in (".index", ".timeindex"))
+    assert (expected[0], expected[1]) == (read_offset_index(index, 0), read_time_index(time_index, 0))
+    again = lead(local_store(tmp_path), 1, config)
+    assert log_bytes(partition) == log_bytes(again)
+    append(again, b"x" * 2**20)
+    assert 1 == len(again.log.segments)
+    assert 22 == again.log.end_offset
+
+
+def local_store(path: Path) -> FileStore:
+    numbers = count()
+    disk = LocalDisk(path, make_logger(level="error"))
+    store = FileStore(disk, node_id=1, now=lambda: NOW, unique=lambda: f"{next(numbers):032x}")
+    store.begin()
+    return store
+
+
+def test_a_large_segment_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
+    config = TopicConfig(segment_bytes=1024**3)
+    partition = lead(local_store(tmp_path), 0, config)
+    for number in range(20):
+        append(partition, bytes([number]) * 2**20)
+    again = lead(local_store(tmp_path), 1, config)
+    assert log_bytes(partition) == log_bytes(again)
+    for number in range(20):
+        append(again, bytes([number]) * 2**20)
+    assert 1 == len(again.log.segments)
+    assert 40 == again.log.end_offset
+
+
+def test_recovery_does_not_read_room_that_was_never_written_to(tmp_path: Path) -> None:
+    """A killed process leaves a file of up to twice its batches; room behind the last written page is not mapped."""
+    partition = lead(local_store(tmp_path), 0, TopicConfig(segment_bytes=1024**3))
+    append(partition, b"v" * 2**20)
+    log = partition.log
+    assert isinstance(log, FileLog)
+    name = f"{log.folder}/{0:020}.log"
+    disk = LocalDisk(tmp_path, make_logger(level="error"))
+    size = (tmp_path / name).stat().st_size
+    assert 16 * 2**20 == size
+    view = disk.map_to_read(name)
+    assert log.size_bytes <= len(view) < size // 4
+    with (tmp_path / name).open("r+b") as file:
+        file.seek(size // 2)
+        file.write(b"torn")
+    assert b"torn" == bytes(disk.map_to_read(name)[size // 2 :][:4])
+    again = local_store(tmp_path)
+    [(_, _, torn, _)] = again.cut
+    assert torn == size // 2 + 4 - log.size_bytes
+    (tmp_path / "holes").write_bytes(b"")
+    os.truncate(tmp_path / "holes", 2**20)
+    assert b"" == bytes(disk.map_to_read("holes"))
+
+
+def test_an_entry_of_a_batch_that_was_taken_back_is_not_in_the_index() -> None:
+    """The device has failed, and the batch was not acknowledged."""
+    entries = SparseEntries(100)
+    _, _, partition = new_log(config=TopicConfig(index_interval_bytes=100))
+    for number in range(6):
+        append(partition, b"v" * 80 * (number + 1))
+    log = partition.log
+    assert isinstance(log, FileLog)
+    [segment] = log.segments
+    assert isinstance(segment, ActiveFile)
+    before = segment.entries()
+    log.take_back(5)
+    after = segment.entries()
+    assert after[0] == [entry for entry in before[0] if entry[0] < 5] != before[0]
+    assert after == entries.ended(segment.buffer, segment.offsets, segment.positions, segment.timestamps)

@@ -6,13 +6,15 @@ import tarfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from odradek.log.aborted import AbortedTransaction
+from odradek.log.disk import DamagedFile
 from odradek.log.files.checkpoints import read_epochs, read_offsets, write_epochs, write_offsets
-from odradek.log.files.damaged import DamagedFile
 from odradek.log.files.indexes import (
+    last_entry,
     last_timestamp,
     read_aborted,
     read_offset_index,
@@ -123,6 +125,20 @@ def test_indexes_are_made_of_a_segment_as_by_kafka(archive: str) -> None:
     assert compared
 
 
+@pytest.mark.parametrize("room", [0, 1, 3, 8192, 10_000, 1_310_720])
+def test_room_behind_an_index_is_no_entry(room: int) -> None:
+    entries = [(10, 70), (11, 256), (266, 1 << 24), (10 + (1 << 24), 0)]
+    for count in range(len(entries) + 1):
+        data = write_offset_index(10, entries[:count]) + bytes(8 * room)
+        assert entries[:count] == read_offset_index(data, 10)
+        assert (entries[count - 1] if count else None) == last_entry(data, 10)
+    times = [(256, 10), (1 << 24, 266), (1 << 40, 10)]
+    for count in range(len(times) + 1):
+        data = write_time_index(10, times[:count]) + bytes(12 * room)
+        assert times[:count] == read_time_index(data, 10)
+        assert (times[count - 1][0] if count else None) == last_timestamp(data)
+
+
 def test_the_last_entry_of_a_time_index_is_the_greatest_timestamp() -> None:
     data = write_time_index(10, [(1_000, 11), (2_000, 14)])
     assert 2_000 == last_timestamp(data)
@@ -159,7 +175,7 @@ def test_the_recorded_owners_are_read() -> None:
     ("data", "reason"),
     [
         (b"version=0\nbroker.id=1\n", "it is of version 0, and version 1 is known"),
-        (b"", "it is of version none, and version 1 is known"),
+        (b"", "it is damaged: it names no version"),
         (b"version=1\nnode.id=1\n", "it names no cluster.id"),
         (b"version=1\ncluster.id=x\nnode.id=one\n", "'one' is no node id"),
         (b"version=1\ncluster.id=x\nnode.id=1\ndirectory.id=short\n", "'short' is no id of 16 bytes"),
@@ -212,7 +228,7 @@ def test_the_mark_of_a_clean_stop_is_written_as_by_kafka() -> None:
         (b"0\n2\nt 0 5\n", "it announces 2 lines and has 1"),
         (b"0\n", "it announces nothing lines and has 0"),
         (b"0\n1\nt 0\n", "a line has 2 words in place of 3"),
-        (b"0\n1\nt 0 x\n", "'x' is no number"),
+        (b"0\n1\nt 0 x\n", "'x' is no number from 0 on"),
         (b"\xff\xfe", "it is no text"),
     ],
 )
@@ -289,6 +305,13 @@ def test_a_segment_ends_where_its_batches_do() -> None:
 
 
 def test_older_message_formats_are_not_read() -> None:
-    message = bytes(8) + (50).to_bytes(4, "big") + bytes(4) + b"\1" + bytes(60)
-    with pytest.raises(DamagedFile, match="message format 1"):
-        walk(memoryview(message), 0, checks=True)
+    content = b"\1" + bytes(60)
+    message = bytes(8) + (len(content) + 4).to_bytes(4, "big") + crc32(content).to_bytes(4, "big") + content
+    for checks in (False, True):
+        with pytest.raises(DamagedFile, match="message format 1"):
+            walk(memoryview(message), 0, checks=checks)
+
+
+def test_a_batch_of_which_there_is_only_the_beginning_is_no_older_message() -> None:
+    torn = bytes(8) + (64).to_bytes(4, "big") + bytes(64)
+    assert 0 == walk(memoryview(torn), 0, checks=True).size

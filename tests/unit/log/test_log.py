@@ -321,7 +321,7 @@ class LogAndList(RuleBasedStateMachine):
         assert end == find_offset(self.log, LATEST, visible_end=end, leader_epoch=0).offset
         answer = find_offset(self.log, MAX_TIMESTAMP, visible_end=end, leader_epoch=0)
         if self.start < end:
-            first_held = self.records[self.start][1]
+            first_held = self.log.segments[0].base_offset
             greatest = max(timestamp for timestamp, _ in self.records[first_held:])
             first = next(offset for offset in range(first_held, end) if self.records[offset][0] == greatest)
             assert (first, greatest) == (answer.offset, answer.timestamp)

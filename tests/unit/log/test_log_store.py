@@ -112,3 +112,16 @@ def test_a_leader_that_has_not_heard_of_the_deletion_appends_nothing_more() -> N
     assert Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER) == partition.append_client(batch(b"y"), now=NOW)
     assert not partition.is_leader
     assert 0 == store.bytes_held
+
+
+def test_the_pages_of_dropped_segments_serve_the_next_ones() -> None:
+    """A log much is written to touches new memory only as far as it grows."""
+    store = new_store(256 * 1024 * KIB)
+    log = new_log(store, segment_bytes=4 * 1024 * KIB)
+    fill(log, 8, size=1500 * KIB)
+    log.advance_start(4)
+    kept = store.spare.bytes_kept
+    assert 2 * 4 * 1024 * KIB == kept
+    fill(log, 2, size=1500 * KIB)
+    assert 4 * 1024 * KIB == store.spare.bytes_kept
+    assert all(segment.batch(0).crc_is_valid() for segment in log.segments)

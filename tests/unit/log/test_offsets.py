@@ -66,8 +66,21 @@ def test_earliest_is_the_log_start_with_its_epoch() -> None:
     assert OffsetAnswer(2, 3, 4) == partition.list_offset(1)
 
 
-def test_the_greatest_timestamp_of_what_was_deleted_is_gone() -> None:
+def test_the_greatest_timestamp_counts_what_was_deleted_within_a_segment() -> None:
+    """As recorded, a real Kafka 4.4 that was started again tells an offset below the start, too."""
     partition = partition_with(30, 50, 20, 30)
+    partition.delete_records(2)
+    assert OffsetAnswer(1, 50, 4) == partition.list_offset(MAX_TIMESTAMP)
+
+
+def test_the_greatest_timestamp_is_that_of_the_first_of_several_batches_before_the_start() -> None:
+    partition = partition_with(10, 50, 50)
+    partition.delete_records(2)
+    assert OffsetAnswer(1, 50, 4) == partition.list_offset(MAX_TIMESTAMP)
+
+
+def test_the_greatest_timestamp_of_segments_that_were_deleted_is_gone() -> None:
+    partition = partition_with(30, 50, 20, 30, segment_bytes=1)
     partition.delete_records(2)
     assert OffsetAnswer(3, 30, 4) == partition.list_offset(MAX_TIMESTAMP)
 

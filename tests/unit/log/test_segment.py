@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.log.helpers import NOW, batch
 
+from odradek.core.spare_pages import SparePages
 from odradek.log.segment import Segment
 from odradek.records.batch import Batch, batches
 
@@ -136,3 +137,77 @@ def test_remembers_whether_any_batch_has_a_producer() -> None:
     assert not segment.has_producers
     append(segment, batch(producer_id=1, epoch=0, sequence=0))
     assert segment.has_producers
+
+
+# ---------------------------------------------------------------------- the pages of a dropped segment
+
+BIG = 4 << 20
+
+
+def dropped(spare: SparePages, text: bytes = b"x", *, size: int = 1_500_000) -> Segment:
+    """A segment with one batch of this size that its log has dropped."""
+    segment = Segment(0, capacity=BIG, created=NOW)
+    append(segment, batch(text * size))
+    segment.leave(spare)
+    return segment
+
+
+def test_the_next_segment_has_the_pages_of_a_dropped_one_and_none_of_its_records() -> None:
+    spare = SparePages(BIG)
+    dropped(spare)
+    assert BIG == spare.bytes_kept
+    again = Segment(7, capacity=BIG, created=NOW, busy=True, spare=spare)
+    assert (0, 0, 0) == (spare.bytes_kept, again.size, len(again.offsets))
+    assert b"x" * 1000 in bytes(again.buffer)
+    append(again, batch(b"new"), at=7)
+    assert ([7], True) == (list(again.offsets), again.batch(0).crc_is_valid())
+
+
+def test_pages_that_somebody_still_reads_are_not_written_to() -> None:
+    spare = SparePages(BIG)
+    view = dropped(spare).buffer[:1_500_000]
+    before = bytes(view)
+    append(Segment(7, capacity=BIG, created=NOW, busy=True, spare=spare), batch(b"y" * 1_500_000), at=7)
+    assert (before, BIG) == (bytes(view), spare.bytes_kept)
+    del view
+    Segment(7, capacity=BIG, created=NOW, busy=True, spare=spare)
+    assert 0 == spare.bytes_kept
+
+
+def test_pages_of_little_use_or_too_many_of_them_are_not_kept() -> None:
+    spare = SparePages(2 * BIG)
+    for _ in range(3):
+        dropped(spare)
+    assert 2 * BIG == spare.bytes_kept
+    none = SparePages(2 * BIG)
+    dropped(none, size=10_000)
+    shared = Segment(0, capacity=BIG, created=NOW)
+    append(shared, batch(b"x" * 1_500_000))
+    shared.share()
+    shared.leave(none)
+    assert 0 == none.bytes_kept
+
+
+def test_a_segment_that_is_not_busy_or_of_another_size_takes_no_spare_pages() -> None:
+    spare = SparePages(BIG)
+    dropped(spare)
+    Segment(0, capacity=BIG, created=NOW, spare=spare)
+    Segment(0, capacity=BIG * 2, created=NOW, busy=True, spare=spare)
+    assert BIG == spare.bytes_kept
+
+
+def test_pages_go_back_to_the_system_when_nobody_has_needed_them_for_a_minute() -> None:
+    spare = SparePages(4 * BIG)
+    dropped(spare)
+    spare.give_back(60_000)
+    dropped(spare)
+    spare.give_back(119_999)
+    assert 2 * BIG == spare.bytes_kept
+    spare.give_back(120_000)
+    assert BIG == spare.bytes_kept
+    Segment(0, capacity=BIG, created=NOW, busy=True, spare=spare)
+    dropped(spare)
+    spare.give_back(180_000)
+    assert BIG == spare.bytes_kept
+    spare.give_back(240_000)
+    assert 0 == spare.bytes_kept

@@ -2,7 +2,7 @@
 
 from tests.unit.metadata.helpers import BROKERS, broker, image_of
 
-from odradek.metadata.assignment import all_fenced, bad_replicas, new_partitions, nobody_there
+from odradek.metadata.assignment import NewPartitions, all_fenced, bad_replicas, nobody_there
 from odradek.wire.errors import ErrorCode
 
 IMAGE = image_of(BROKERS, broker(4, fenced=True))
@@ -26,14 +26,16 @@ def test_somebody_has_to_be_there() -> None:
 
 
 def test_a_new_partition() -> None:
-    [partition, second, other] = new_partitions(3, [[4, 2, 1], [4, 2, 1], [1]], IMAGE).values()
+    records = NewPartitions(b"t" * 16, 3, [[4, 2, 1], [4, 2, 1], [1]], IMAGE)
+    [partition, second, other] = records
 
     assert (3, 2, 0, 0) == (
-        partition.index,
+        partition.partition_id,
         partition.leader,
         partition.leader_epoch,
         partition.partition_epoch,
     )
-    assert ((4, 2, 1), (2, 1)) == (partition.replicas, partition.isr)
-    assert (4, 2, (2, 1)) == (second.index, second.leader, second.isr)
-    assert (5, 1, (1,)) == (other.index, other.leader, other.isr)
+    assert ([4, 2, 1], [2, 1]) == (partition.replicas, partition.isr)
+    assert (4, 2, [2, 1]) == (second.partition_id, second.leader, second.isr)
+    assert (5, 1, [1]) == (other.partition_id, other.leader, other.isr)
+    assert [second, other] == records[1:]

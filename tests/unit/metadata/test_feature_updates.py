@@ -5,7 +5,7 @@ from tests.unit.metadata.helpers import broker, image_of, level
 
 from odradek.metadata.feature_updates import update_features
 from odradek.metadata.image import MetadataImage
-from odradek.releases import RELEASES
+from odradek.releases.table import RELEASES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.metadata.helpers import image_of, level
 
 from odradek.metadata.features import record_version, unsupported_levels
-from odradek.releases import WIDEST
+from odradek.releases.table import WIDEST
 from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from odradek.wire.messages.partition_record import PartitionRecord
 from odradek.wire.messages.register_broker_record import RegisterBrokerRecord

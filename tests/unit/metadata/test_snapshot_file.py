@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.metadata.helpers import broker, image_of, override, topic
 
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
 from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.snapshot_file import read_snapshot, write_snapshot
 from odradek.records.batch import batches

@@ -30,7 +30,9 @@ def create(
     *topics: CreatableTopic, at: Cluster | None = None, validate_only: bool = False, timeout_ms: int = 1000
 ) -> Change[CreateTopicsResponse]:
     request = CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
-    return create_topics(request, at or cluster())
+    change = create_topics(request, at or cluster())
+    change.add_behind()
+    return change
 
 
 def wanted(name: str = "t", partitions: int = 1, replicas: int = 1, **configs: str | None) -> CreatableTopic:

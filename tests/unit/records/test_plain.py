@@ -4,8 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.core.machine import LogRecord
-from odradek.records.batch import CONTROL, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TRANSACTIONAL, Batch, parse_batch
-from odradek.records.plain import plain_batch
+from odradek.records.batch import (
+    CONTROL,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL,
+    Batch,
+    parse_batch,
+    plain_batch,
+)
 from odradek.records.record import Record, build_batch
 
 NOW = 1_760_000_000_000

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.records.helpers import CODECS, NOW, framed, parsed, patched, payload_of, plain, records
 
-from odradek.records.batch import InvalidBatch, TimestampType, parse_batch
+from odradek.records.batch import InvalidBatch, TimestampType, parse_batch, record_payload
 from odradek.records.compression import Compression
-from odradek.records.record import Record, build_batch, iterate_records, record_payload
+from odradek.records.record import Record, build_batch, iterate_records
 from odradek.wire.errors import ErrorCode
 
 

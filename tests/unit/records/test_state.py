@@ -9,15 +9,18 @@ import pytest
 
 from odradek.records.state import (
     GROUP_RECORDS,
+    REMOTE_RECORDS,
     SHARE_RECORDS,
     TRANSACTION_RECORDS,
     Unknown,
     decode_key,
     decode_metadata,
     decode_record,
+    decode_remote,
     decode_value,
     encode_key,
     encode_metadata,
+    encode_remote,
     encode_value,
 )
 from odradek.wire.errors import DecodeError
@@ -69,6 +72,17 @@ def test_every_metadata_record_that_kafka_writes() -> None:
         message = decode_metadata(data)
         assert vector["name"] == type(message).__name__
         assert data == encode_metadata(message, vector["version"])
+
+
+def test_every_note_on_remote_segments_that_kafka_writes() -> None:
+    found = [vector for vector in vectors("metadata") if vector["name"] in REMOTE_RECORDS.values()]
+    assert set(REMOTE_RECORDS.values()) == {vector["name"] for vector in found}
+    for vector in found:
+        data = bytes.fromhex(vector["framedHex"])
+        message = decode_remote(data)
+        assert vector["name"] == type(message).__name__
+        assert data == encode_remote(message, vector["version"])
+    assert Unknown(9, 0, b"\x01\x09\x00later") == decode_remote(b"\x01\x09\x00later")
 
 
 def test_keys_and_values_of_a_log_are_found_by_its_table() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from odradek.records.batch import Batch, InvalidBatch, TimestampType
+from odradek.records.batch import Batch, InvalidBatch, TimestampType, record_payload
 from odradek.records.compression import Compression
 from odradek.records.control import control_type, read_marker
 from odradek.records.legacy import entries
 from odradek.records.message_set import Message, iterate_messages, message_set
-from odradek.records.record import Record, build_batch, iterate_records, record_payload
+from odradek.records.record import Record, build_batch, iterate_records
 from odradek.records.structure import scan
 from odradek.wire.errors import ErrorCode
 

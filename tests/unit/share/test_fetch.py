@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from tests.unit.host.test_long_requests import others_served
 
 from odradek.faults.one_line import rule
 from odradek.metadata.image import ResourceType
+from odradek.share.fetch import FOUND_AT_ONCE
+from odradek.share.state import ShareKey
 from odradek.share.state_client import ShareStateClient
 from odradek.sim import SimClient, World
 from odradek.sim.world.client import Answer
@@ -39,8 +42,10 @@ MANY = 100
 class Reader:
     """Members of a share group that reads topic `t` from its beginning; broker 1 leads all of it."""
 
-    def __init__(self, partitions: int, *, brokers: int = 2) -> None:
-        self.world = World(brokers=brokers, topics=[f"t:{partitions}:{brokers}"])
+    def __init__(self, partitions: int, *, brokers: int = 2, calls_itself: bool = False) -> None:
+        self.world = World(
+            brokers=brokers, topics=[f"t:{partitions}:{brokers}"], tells=not calls_itself, calls_itself=calls_itself
+        )
         for index in range(partitions):
             if brokers > 1:
                 self.world.move_leader("t", index, 1)
@@ -81,6 +86,15 @@ class Reader:
             ],
         )
         return (client or self.client).send(request, 1)
+
+    def acknowledge(self) -> Answer:
+        """Accept the first record of partition 0."""
+        accepted = AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])
+        partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=[accepted])
+        topic = AcknowledgeTopic(topic_id=self.topic_id, partitions=[partition])
+        return self.client.send(
+            ShareAcknowledgeRequest(group_id="g", member_id="m", share_session_epoch=1, topics=[topic]), 1
+        )
 
     def waits_for(self, partition: int) -> Answer:
         """The answer of a member that knows partition 0, and now waits for the state of another one."""
@@ -169,6 +183,17 @@ def test_a_partition_that_fails_lets_a_fetch_wait_for_the_others() -> None:
     reader.produce()
     data = told(answer)
     assert ([(0, 0)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == (offsets(data[0]), data[7].error_code)
+
+
+def test_a_fetch_that_waits_is_answered_when_an_acknowledgement_comes_behind_it() -> None:
+    reader = Reader(1)
+    waiting = reader.send(0)
+    reader.world.advance(100)
+    assert not waiting.arrived
+    behind = reader.acknowledge()
+    reader.world.run()
+    assert waiting.arrived
+    assert behind.arrived
 
 
 def test_what_comes_while_another_partition_is_waited_for_is_not_waited_for() -> None:
@@ -303,27 +328,7 @@ def test_what_a_leader_before_has_written_too_late_does_not_forget_what_is_known
     reader.world.advance(100)
     assert [(0, 0)] == offsets(told(taken)[0])
     held = reader.world.arm(rule(ApiKey.WRITE_SHARE_GROUP_STATE, hold=True))
-    acknowledged = reader.client.send(
-        ShareAcknowledgeRequest(
-            group_id="g",
-            member_id="m",
-            share_session_epoch=1,
-            topics=[
-                AcknowledgeTopic(
-                    topic_id=reader.topic_id,
-                    partitions=[
-                        AcknowledgePartition(
-                            partition_index=0,
-                            acknowledgement_batches=[
-                                AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])
-                            ],
-                        )
-                    ],
-                )
-            ],
-        ),
-        1,
-    )
+    acknowledged = reader.acknowledge()
     reader.world.run()
     assert 1 == held.hits
     reader.world.move_leader("t", 0, 2)
@@ -340,3 +345,46 @@ def test_what_a_leader_before_has_written_too_late_does_not_forget_what_is_known
     third = reader.send(0, wait_ms=0, client=reader.world.client(), member="o")
     reader.world.advance(100)
     assert [] == offsets(told(third)[0])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "answered", "is_read_again"),
+    [
+        (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_STATE_EPOCH, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR, False),
+    ],
+)
+def test_a_share_partition_that_the_coordinator_fences_reads_its_state_again(
+    refusal: ErrorCode, answered: ErrorCode, is_read_again: bool
+) -> None:
+    reader = Reader(1, brokers=1)
+    reader.produce()
+    taken = reader.send(0, wait_ms=0)
+    reader.world.advance(100)
+    assert [(0, 0)] == offsets(told(taken)[0])
+    reader.world.arm(rule(ApiKey.WRITE_SHARE_GROUP_STATE, error=refusal.name, times=1))
+    acknowledged = reader.acknowledge()
+    reader.world.advance(100)
+    [topic] = acknowledged.response.responses
+    assert answered == topic.partitions[0].error_code
+
+    read = reader.world.arm(rule(ApiKey.READ_SHARE_GROUP_STATE, delay_ms=1))
+    reader.send(0, wait_ms=0, client=reader.world.client(), member="n")
+    reader.world.advance(100)
+    assert is_read_again is (read.hits > 0)
+
+
+def test_others_are_served_while_many_share_partitions_begin() -> None:
+    """Where the share coordinator is the same broker, nothing else has the fetch give way."""
+    reader = Reader(MANY, brokers=1, calls_itself=True)
+    node = reader.world.nodes[1]
+    node.turns.is_over = lambda: True
+    keys = {index: ShareKey("g", reader.topic_id, index) for index in range(MANY)}
+    answer = reader.send(*range(MANY), wait_ms=0)
+    begun = [0]
+    while not answer.arrived:
+        reader.world._deliver()
+        begun.append(sum(node.shares.known(keys[index], node.partitions["t", index]) is not None for index in keys))
+    assert MANY == begun[-1]
+    assert max(later - before for before, later in pairwise(begun)) <= FOUND_AT_ONCE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.share.sessions import FINAL_EPOCH, SharedPartition, ShareSession, ShareSessions
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.share_fetch_request import FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest
 
 TOPIC = bytes(15) + b"\x01"
 
@@ -46,3 +47,21 @@ def test_what_was_served_goes_behind_the_others() -> None:
     session = ShareSession("g", "a", partitions={(TOPIC, index): SharedPartition("t") for index in range(4)})
     session.served([(TOPIC, 2), (TOPIC, 0), (TOPIC, 7)])
     assert [1, 3, 2, 0] == [index for _, index in session.partitions]
+
+
+def test_a_request_in_full_names_each_partition_of_its_session_once() -> None:
+    sessions, topic_id = ShareSessions(), bytes(15) + b"\1"
+    session = sessions.open("g", "m", object(), at_most=1)
+    assert isinstance(session, ShareSession)
+    session.partitions = {(topic_id, index): SharedPartition("t") for index in range(3)}
+    asked = ShareFetchRequest(
+        group_id="g",
+        member_id="m",
+        share_session_epoch=1,
+        topics=[FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition_index=0)])],
+        forgotten_topics_data=[ForgottenTopic(topic_id=topic_id, partitions=[2])],
+    )
+    full = sessions.in_full(asked)
+    assert [0, 1] == [each.partition_index for topic in full.topics for each in topic.partitions]
+    begun = ShareFetchRequest(group_id="g", member_id="m", share_session_epoch=0)
+    assert sessions.in_full(begun) is begun

@@ -14,10 +14,9 @@ from odradek.records.record import Record, build_batch
 from odradek.txn.checks import Claim
 from odradek.txn.coordinator import TxnCoordinator
 from odradek.txn.entry import VALUE_VERSIONS, Entry, encode_entry, encode_id
-from odradek.txn.ledger import AbortTimedOut, ExpireId, TxnWork
-from odradek.txn.markers import WriteMarkers
 from odradek.txn.partitions import TopicPartition
 from odradek.txn.producer_ids import ProducerIds
+from odradek.txn.works import AbortTimedOut, ExpireId, TxnWork, WriteMarkers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest

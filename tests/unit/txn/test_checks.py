@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from odradek.txn.checks import CHECKS, Check, Claim, Operation, epoch_relation, judges, refusal
+from odradek.txn.checks import CHECKS, Check, Claim, Operation, epoch_relation, refusal
 from odradek.txn.entry import Entry
 from odradek.txn.states import EpochRelation, TxnState
 
@@ -41,8 +41,18 @@ CASES: list[tuple[str, Claim, Entry | None, tuple[int | None, ...]]] = [
 
 @pytest.mark.parametrize(("claim", "entry", "errors"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
 def test_the_first_failed_check_answers(claim: Claim, entry: Entry | None, errors: tuple[int | None, ...]) -> None:
-    refused = [refusal(judges(CHECKS[operation]), claim, entry) for operation in Operation]
+    refused = [refusal(CHECKS[operation], claim, entry) for operation in Operation]
     assert list(errors) == [None if each is None else each.error for each in refused]
+
+
+def test_while_a_record_of_the_id_waits_to_be_committed_nothing_else_is_done() -> None:
+    def errors(claim: Claim, entry: Entry | None) -> list[int | None]:
+        refused = [refusal(CHECKS[operation], claim, entry, pending=True) for operation in Operation]
+        return [None if each is None else each.error for each in refused]
+
+    assert [51] * 5 == errors(GOOD, ENTRY)
+    assert [51, 90, 90, 90, 51] == errors(OLD_EPOCH, ENTRY)
+    assert [49] * 5 == errors(GOOD, None)
 
 
 def test_every_check_has_an_error_and_is_used() -> None:

@@ -15,9 +15,9 @@ from tests.unit.txn.helpers import P, Pair, Q, Shard
 from odradek.records.batch import parse_batch
 from odradek.records.record import iterate_records
 from odradek.txn.entry import Entry, decode_entry, decode_id
-from odradek.txn.markers import MARKED, WriteMarkers
 from odradek.txn.partitions import TopicPartition
 from odradek.txn.states import ALLOWED, PREPARED, TxnState
+from odradek.txn.works import MARKED, WriteMarkers
 from odradek.wire.errors import ErrorCode
 
 IDS = st.sampled_from(["x", "y"])

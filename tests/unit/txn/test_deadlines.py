@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.txn.deadlines import Deadlines, next_tick
+from odradek.txn.ledger import Deadlines, next_tick
 
 
 @pytest.mark.parametrize(("at", "tick"), [(0, 0), (1, 10), (9, 10), (10, 10), (11, 20)])

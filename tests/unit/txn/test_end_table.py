@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
+from odradek.txn.decision_tables import SHIPPED
 from odradek.txn.end_table import END_TXN, END_TXN_BUMPING, EndAction, EndAnswer
-from odradek.txn.rules import SHIPPED
 from odradek.txn.states import EpochRelation, Outcome, TxnState
 from odradek.wire.errors import ErrorCode
 

@@ -7,9 +7,9 @@ from tests.unit.txn.helpers import FIRST_ID, OFFSETS, START, P, Q, Shard
 from odradek.config.table import Config
 from odradek.core.machine import LogRecord, Parked
 from odradek.records.control import end_txn_marker
-from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, MARKERS_AT_ONCE, ExpireId
-from odradek.txn.markers import NO_LEADER, WriteMarkers
+from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, MARKERS_AT_ONCE
 from odradek.txn.states import TxnState
+from odradek.txn.works import NO_LEADER, ExpireId, WriteMarkers
 from odradek.wire.errors import ErrorCode
 
 X = FIRST_ID

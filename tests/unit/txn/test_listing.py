@@ -41,9 +41,16 @@ def listed(shard: Shard, request: ListTransactionsRequest) -> list[str]:
         ({"duration_filter": 0}, ["a", "b"]),
         ({"duration_filter": 999}, ["a", "b"]),
         ({"duration_filter": 1000}, ["a"]),
+        ({"duration_filter": -2}, ["a", "b", "bb"]),
         ({"transactional_id_pattern": "b"}, ["b"]),
         ({"transactional_id_pattern": "b+"}, ["b", "bb"]),
         ({"transactional_id_pattern": ""}, ["a", "b", "bb"]),
+        # All that is given has to hold (KIP-994, KIP-1152).
+        ({"duration_filter": 0, "state_filters": ["Ongoing"]}, ["b"]),
+        ({"duration_filter": 0, "transactional_id_pattern": "b+"}, ["b"]),
+        ({"duration_filter": 0, "producer_id_filters": [X + 2]}, []),
+        ({"transactional_id_pattern": "b+", "producer_id_filters": [X, X + 2]}, ["bb"]),
+        ({"transactional_id_pattern": ".*", "state_filters": ["Empty"]}, ["a"]),
     ],
 )
 def test_filters(shard: Shard, fields: dict[str, object], ids: list[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.txn.helpers import FIRST_ID, OFFSETS, P, Q, Shard
 
-from odradek.txn.markers import MARKED, MARKER_FATES, MarkerFate, marker_results, markers_request
+from odradek.txn.works import MARKED, MARKER_FATES, MarkerFate, marker_results, markers_request
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WritableTxnMarkerTopic
 from odradek.wire.messages.write_txn_markers_response import (

@@ -110,7 +110,7 @@ def test_overflow() -> None:
         prepared.last_producer_epoch,
         prepared.next_producer_id,
     )
-    completed = transitions.completed(prepared, now=400)
+    completed = transitions.completed(prepared, 400)
     assert {
         "producer_id": 11,
         "producer_epoch": 0,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.txn.rules import SHIPPED
+from odradek.txn.decision_tables import SHIPPED
 from odradek.txn.verification_errors import (
     ClientError,
     TransactionOperation,

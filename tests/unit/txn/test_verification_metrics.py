@@ -1,8 +1,7 @@
 """The numbers behind VerificationTimeMs and VerificationFailureRate."""
 
-from odradek.txn.verification import Verifier
+from odradek.txn.verification import BUCKETS_MS, Verifier
 from odradek.txn.verification_errors import TransactionOperation
-from odradek.txn.verification_metrics import BUCKETS_MS
 from odradek.wire.errors import ErrorCode
 
 

@@ -28,7 +28,7 @@ def test_write_brings_a_folder_up_to_date(tmp_path: Path) -> None:
     for name in ("EndTxnRequest", "EndTxnResponse", "ResponseHeader"):
         shutil.copy(generate.SCHEMAS / "messages" / f"{name}.json", schemas / "messages")
     messages = tmp_path / "messages"
-    written = ["__init__.py", "apis.py", "end_txn_request.py", "end_txn_response.py", "response_header.py"]
+    written = ["__init__.py", "apis.py", "digest.py", "end_txn_request.py", "end_txn_response.py", "response_header.py"]
     assert written == generate.write(schemas, messages)
     assert [] == generate.write(schemas, messages)
     (messages / "response_header.py").write_text("edited")

@@ -13,8 +13,8 @@ from msgspec import Struct
 from tests.examples import examples
 from tests.unit.wire.helpers import all_versions, messages, numbered_message
 
-from odradek.dialects.load import load
 from odradek.host.router import SERVED as APIS_SERVED
+from odradek.releases.dialects.load import load
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError
 from odradek.wire.handover import Hand, hand, through_bytes

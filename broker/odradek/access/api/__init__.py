@@ -1,1 +1,1 @@
-"""Permissions, credentials and delegation tokens, as clients ask about them."""
+"""The APIs for permissions, credentials and delegation tokens."""

@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate of who is in already, and the credentials of SCRAM (KIP-554)."""
+"""SaslHandshake and SaslAuthenticate on connections that are already logged in, and SCRAM credentials (KIP-554)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ from odradek.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.host.call import Call
-    from odradek.host.endpoint import Serve
+    from odradek.host.call import Call, Serve
     from odradek.host.forwarding import Forwarding
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
     from odradek.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
     from odradek.wire.messages.sasl_handshake_request import SaslHandshakeRequest
@@ -68,7 +67,7 @@ async def _may_alter(
 def _refused(
     request: AlterUserScramCredentialsRequest, error: ErrorCode, message: str | None
 ) -> AlterUserScramCredentialsResponse:
-    """The answer that refuses each user of a request."""
+    """The answer that refuses every user of a request with this error."""
     users = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
     return AlterUserScramCredentialsResponse(
         results=[AlterUserScramCredentialsResult(user=user, error_code=error, error_message=message) for user in users]
@@ -78,18 +77,18 @@ def _refused(
 class CredentialApi:
     """SaslHandshake, SaslAuthenticate, DescribeUserScramCredentials, AlterUserScramCredentials."""
 
-    def __init__(self, forwarding: Forwarding, metadata: Metadata) -> None:
+    def __init__(self, node: Host, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
-        self._metadata = metadata
+        self._metadata = node.metadata
 
     @endpoint(SASL_HANDSHAKE, needs=EVERYBODY)
     async def sasl_handshake(self, call: Call[SaslHandshakeRequest]) -> SaslHandshakeResponse:
-        """SaslHandshake (key 17), versions 0 and 1, where there is no login, or it was over a moment ago."""
+        """SaslHandshake (key 17), versions 0 and 1: the answer on a listener without login, or after a login."""
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
     @endpoint(SASL_AUTHENTICATE, needs=EVERYBODY)
     async def sasl_authenticate(self, call: Call[SaslAuthenticateRequest]) -> SaslAuthenticateResponse:
-        """SaslAuthenticate (key 36), versions 0 to 2, likewise."""
+        """SaslAuthenticate (key 36), versions 0 to 2: the answer on a listener without login, or after a login."""
         return SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
             error_message="SaslAuthenticate request received after successful authentication",
@@ -99,7 +98,7 @@ class CredentialApi:
     async def describe_user_scram_credentials(
         self, call: Call[DescribeUserScramCredentialsRequest]
     ) -> DescribeUserScramCredentialsResponse:
-        """DescribeUserScramCredentials (key 50), version 0: mechanisms and iterations, of some users or of all."""
+        """DescribeUserScramCredentials (key 50), version 0: mechanisms and iterations, of the named users or of all."""
         request = call.request
         scram = self._metadata.image.scram
         asked = Counter(user.name for user in request.users or ())
@@ -125,7 +124,7 @@ class CredentialApi:
     async def alter_user_scram_credentials(
         self, call: Call[AlterUserScramCredentialsRequest]
     ) -> AlterUserScramCredentialsResponse:
-        """AlterUserScramCredentials (key 51), version 0; clients send passwords salted, and never as they are."""
+        """AlterUserScramCredentials (key 51), version 0: clients send salted passwords, never plain ones."""
         request = call.request
 
         if self._metadata.image.feature(METADATA_VERSION) < SCRAM_SINCE:

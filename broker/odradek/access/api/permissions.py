@@ -20,10 +20,9 @@ from odradek.wire.messages.delete_acls_response import DeleteAclsFilterResult, D
 from odradek.wire.messages.describe_acls_response import AclDescription, DescribeAclsResource, DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from odradek.access.authority import Authority
     from odradek.host.call import Call
     from odradek.host.forwarding import Forwarding
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.wire.messages.describe_acls_request import DescribeAclsRequest
 
 __all__ = [
@@ -34,24 +33,24 @@ __all__ = [
 NO_AUTHORIZER = "No Authorizer is configured."
 NO_AUTHORIZER_HERE = "No Authorizer is configured on the broker"
 UNKNOWN = 0
-"""The number of what is not known, be it a resource, a pattern, an operation or a permission."""
+"""The number UNKNOWN, which is the same for resource types, pattern types, operations and permission types."""
 COMPARED_AT_ONCE = 10_000
-"""How often a filter is held against a permission before others may go on."""
+"""Number of comparisons of a filter with a permission after which other clients are served."""
 PATTERNS_SINCE = 1
-"""The first version that knows prefixes; version 0 means literal names."""
+"""The first version with prefixed patterns; in version 0 all names are literal."""
 
 
 class AclApi:
     """CreateAcls, DescribeAcls, DeleteAcls."""
 
-    def __init__(self, forwarding: Forwarding, *, authority: Authority | None, metadata: Metadata) -> None:
+    def __init__(self, node: Host, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
-        self._authority = authority
-        self._metadata = metadata
+        self._authority = node.authority
+        self._metadata = node.metadata
 
     @endpoint(CREATE_ACLS, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
     async def create_acls(self, call: Call[CreateAclsRequest]) -> CreateAclsResponse:
-        """CreateAcls (key 30), versions 0 to 3: 1 knows patterns, 2 is flexible, 3 the resource type USER (KIP-373)."""
+        """CreateAcls (key 30), versions 0 to 3: 1 adds pattern types, 2 is flexible, 3 adds USER (KIP-373)."""
         request = call.request
         _end_if_unknown(
             (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
@@ -76,7 +75,7 @@ class AclApi:
 
     @endpoint(DELETE_ACLS, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
     async def delete_acls(self, call: Call[DeleteAclsRequest]) -> DeleteAclsResponse:
-        """DeleteAcls (key 31), versions 0 to 3, likewise."""
+        """DeleteAcls (key 31), versions 0 to 3, which differ as those of CreateAcls."""
         request = call.request
         _end_if_unknown(_numbers(read_filter(each)) for each in request.filters)
 
@@ -87,7 +86,7 @@ class AclApi:
 
         if self._authority is None:
             return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-        # Each filter looks at every permission.
+        # Each filter is compared with every permission.
         at_once = min(DECIDED_AT_ONCE, COMPARED_AT_ONCE // (len(self._metadata.image.acls) + 1) + 1)
         return await self._forwarding.ask_in_parts(
             call,
@@ -100,7 +99,7 @@ class AclApi:
 
     @endpoint(DESCRIBE_ACLS, needs=allowed_on_cluster(AclOperation.DESCRIBE, names_itself=True))
     async def describe_acls(self, call: Call[DescribeAclsRequest]) -> DescribeAclsResponse:
-        """DescribeAcls (key 29), versions 0 to 3, likewise: what matches, by resource."""
+        """DescribeAcls (key 29), versions 0 to 3: the permissions that match the filter, grouped by resource."""
         request = call.request
         asked = AclFilter(
             request.resource_type_filter,
@@ -139,7 +138,7 @@ def _numbers(asked: AclFilter) -> tuple[int, int, int, int]:
 
 
 def _end_if_unknown(asked: Iterable[tuple[int, int, int, int]]) -> None:
-    """Who says UNKNOWN is hung up on, as if the request were malformed; a number without a name is not noticed here."""
+    """Close the connection for UNKNOWN in a request, as for a malformed one. Other numbers are not refused here."""
     for numbers in asked:
         if UNKNOWN in numbers:
             raise CloseConnection("unknown_acl_element")

@@ -1,6 +1,6 @@
 """Delegation tokens (KIP-48, KIP-373): decided by the controller, described by any broker.
 
-The controller has to know who asks: what another broker was asked comes to it in an Envelope.
+The controller needs the client's principal: another broker forwards the request to it in an Envelope.
 """
 
 from __future__ import annotations
@@ -34,13 +34,10 @@ from odradek.wire.messages.expire_delegation_token_response import ExpireDelegat
 from odradek.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from odradek.access.authority import Authority
-    from odradek.core.clock import Clock, Rng
     from odradek.core.machine import Decision
     from odradek.host.call import Call
     from odradek.host.forwarding import Forwarding
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
     from odradek.metadata.controller import Controller
     from odradek.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
     from odradek.wire.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
@@ -53,7 +50,7 @@ __all__ = [
 
 
 REQUESTER_SINCE = 3
-"""The first version that tells owner and requester apart."""
+"""The first version in which owner and requester may differ."""
 ID_BYTES = 16
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
@@ -61,26 +58,17 @@ NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 class TokenApi:
     """CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken."""
 
-    def __init__(
-        self,
-        forwarding: Forwarding,
-        *,
-        authority: Authority | None,
-        secrets: Rng,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, node: Host, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
-        self._authority = authority
-        self._secrets = secrets
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
+        self._authority = node.authority
+        self._secrets = node.secrets
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._clock = node.clock
 
     @endpoint(CREATE_DELEGATION_TOKEN, needs=Everybody("a login"))
     async def create_delegation_token(self, call: Call[CreateDelegationTokenRequest]) -> CreateDelegationTokenResponse:
-        """CreateDelegationToken (key 38), versions 0 to 3: 2 is flexible, 3 is for somebody else as well."""
+        """CreateDelegationToken (key 38), versions 0 to 3: 2 is flexible, 3 adds tokens for another owner."""
         request = call.request
         requester = call.peer.principal
         owner = owner_of(request, requester)
@@ -141,7 +129,7 @@ class TokenApi:
     async def _prolonged(
         self, call: Call, decide: Callable[[Controller], Decision[Prolonged]], kind: type[Prolonged]
     ) -> Prolonged:
-        """The answer to who wants a token to be good until another time."""
+        """The answer to a request that changes the time at which a token expires."""
 
         def refuse(error: ErrorCode, message: str | None = None) -> Prolonged:
             return kind(error_code=error, expiry_timestamp_ms=-1)
@@ -156,7 +144,7 @@ class TokenApi:
     async def describe_delegation_token(
         self, call: Call[DescribeDelegationTokenRequest]
     ) -> DescribeDelegationTokenResponse:
-        """DescribeDelegationToken (key 41), versions 0 to 3: one's own, and those that one may see."""
+        """DescribeDelegationToken (key 41), versions 0 to 3: the client's own tokens and those it may describe."""
         request = call.request
         if not _may_ask(call):
             return DescribeDelegationTokenResponse(error_code=NOT_ALLOWED)
@@ -182,11 +170,11 @@ class TokenApi:
         )
 
     def _allows(self, call: Call, operation: AclOperation, kind: AclResource, name: str) -> bool:
-        """Without an authorizer everybody may do everything."""
+        """Without an authorizer every principal may do everything."""
         return self._authority is None or self._authority.allows(call, operation, kind, name)
 
     def _too_old(self) -> bool:
-        """Whether the metadata log has no records of tokens; with ZooKeeper they were kept elsewhere."""
+        """Whether the metadata.version is too low for tokens; clusters with ZooKeeper kept tokens there."""
         return self._settings.release.tells_features and self._metadata.image.feature(METADATA_VERSION) < TOKENS_SINCE
 
 
@@ -214,12 +202,12 @@ def _described(token: Token, secret: str, version: int) -> DescribedDelegationTo
 
 
 def _may_ask(call: Call) -> bool:
-    """Tokens are for who has shown who they are, and not by a token: nobody makes one of another."""
+    """Refuse clients that are anonymous, or that logged in with a token: a token cannot create another token."""
     return call.is_broker or (call.peer.principal != ANONYMOUS and not call.peer.by_token)
 
 
 def _told_as(version: int, response: CreateDelegationTokenResponse) -> CreateDelegationTokenResponse:
-    """What a version can say: the first ones know no requester beside the owner."""
+    """A token as this version describes it: versions before 3 have no requester besides the owner."""
     if version >= REQUESTER_SINCE:
         return response
     return replace(response, token_requester_principal_type="", token_requester_principal_name="")

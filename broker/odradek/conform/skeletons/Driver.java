@@ -45,8 +45,9 @@ public class Driver {
 
     String version() throws Exception { return "0.0"; }
 
-    /** Name: as in Kafka's table of errors (PRODUCER_FENCED). Category: what the client tells its user to do. */
-    Failure failure(Throwable error) {
+    /** Name: as in Kafka's table of errors (PRODUCER_FENCED). Category: what the client tells its user to do. An error of
+     * your own code comes here as well; standard error has its stack trace. */
+    Failure failure(String client, Throwable error) {
         return new Failure(error.getClass().getSimpleName(), "unknown", error.getMessage());
     }
 
@@ -70,6 +71,7 @@ public class Driver {
     /** Of the transaction; of a consumer, its positions. */
     void commit(Request request) throws Exception { throw new Unsupported("commit"); }
 
+    /** Records that it drops fail; the next flush or commit must not throw their errors again. */
     void abort(Request request) throws Exception { throw new Unsupported("abort"); }
 
     /** list("topics"), text("mode"): classic or consumer (KIP-848). */
@@ -108,18 +110,23 @@ public class Driver {
     private Map<String, Object> answer(ExecutorService threads, String line) {
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("id", null);
+        Request request = new Request(Map.of());
         try {
-            Request request = new Request(JSON.readValue(line, Map.class));
+            request = new Request(JSON.readValue(line, Map.class));
             answer.put("id", request.fields().get("id"));
             int limit = request.number("timeout_ms", PATIENCE_MS) + (request.verb().equals("poll") ? POLL_GRACE_MS : 0);
-            // in a thread, so that a call that never ends costs its request alone
-            Map<String, Object> done = threads.submit(() -> call(request)).get(limit, TimeUnit.MILLISECONDS);
+            // in a thread, so that a call that never ends costs its request alone; it is not cancelled
+            Request asked = request;
+            Map<String, Object> done = threads.submit(() -> call(asked)).get(limit, TimeUnit.MILLISECONDS);
             answer.put("done", done == null ? Map.of() : done);
         } catch (TimeoutException e) {
             answer.put("error", asMap(new Failure("TIMED_OUT", "unknown", "the client has not finished")));
         } catch (ExecutionException e) {
             if (e.getCause() instanceof Unsupported why) answer.put("unsupported", why.getMessage());
-            else answer.put("error", asMap(failure(e.getCause())));
+            else {
+                e.getCause().printStackTrace();
+                answer.put("error", asMap(failure(request.client(), e.getCause())));
+            }
         } catch (Exception e) {
             answer.put("error", asMap(new Failure("PROTOCOL", "unknown", e.toString())));
         }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 )
 
@@ -62,7 +63,9 @@ type Failure struct {
 type Verbs interface {
 	// About gives the name and the version of the library.
 	About() (library, version string)
-	Failure(err error) Failure
+	// Failure gets the name of the client, and what its verb gave; a panic of your own code comes here as well, and standard
+	// error has its stack.
+	Failure(client string, err error) Failure
 	// Init makes a client of the role producer or consumer. Needs: keys of the config without which the scenario has no
 	// sense: unsupported if you lack one. A producer with a transactional.id initialises its transactions here, unless Lazy:
 	// then at a second Init.
@@ -76,6 +79,7 @@ type Verbs interface {
 	SendOffsets(r Request) error
 	// Commit ends the transaction; of a consumer, it commits its positions.
 	Commit(r Request) error
+	// Abort: records that it drops fail; the next Flush or Commit must not give their errors again.
 	Abort(r Request) error
 	Subscribe(r Request) error
 	// Poll reads until there are `most` records or the time is over; no records are no error.
@@ -89,7 +93,6 @@ type Verbs interface {
 type skeleton struct{}
 
 func (skeleton) About() (string, string)                            { return "my-client", "0.0" }
-func (skeleton) Failure(err error) Failure                          { return Failure{"ERROR", "unknown", err.Error()} }
 func (skeleton) Init(Request) error                                 { return ErrUnsupported }
 func (skeleton) Begin(Request) error                                { return ErrUnsupported }
 func (skeleton) Send(Request) (*PartitionOffset, error)             { return nil, ErrUnsupported }
@@ -100,6 +103,10 @@ func (skeleton) Abort(Request) error                                { return Err
 func (skeleton) Subscribe(Request) error                            { return ErrUnsupported }
 func (skeleton) Close(Request) error                                { return ErrUnsupported }
 func (skeleton) Poll(Request, int, time.Duration) ([]Record, error) { return nil, ErrUnsupported }
+
+func (skeleton) Failure(client string, err error) Failure {
+	return Failure{"ERROR", "unknown", err.Error()}
+}
 
 var driver Verbs = skeleton{}
 
@@ -135,7 +142,7 @@ func answer(r Request) map[string]any {
 		limit += pollGrace
 	}
 	answered := make(chan map[string]any, 1)
-	go func() { answered <- call(r) }() // so that a call that never ends costs its request alone
+	go func() { answered <- call(r) }() // a call that never ends costs its request alone; it is not cancelled
 	select {
 	case answer := <-answered:
 		return answer
@@ -150,7 +157,7 @@ func call(r Request) map[string]any {
 	case errors.Is(err, ErrUnsupported):
 		return map[string]any{"id": r.ID, "unsupported": err.Error()}
 	case err != nil:
-		return map[string]any{"id": r.ID, "error": driver.Failure(err)}
+		return map[string]any{"id": r.ID, "error": driver.Failure(r.Client, err)}
 	}
 	return map[string]any{"id": r.ID, "done": done}
 }
@@ -161,6 +168,7 @@ func perform(r Request) (done map[string]any, err error) {
 			if unsupported, ok := wrong.(error); ok && errors.Is(unsupported, ErrUnsupported) {
 				err = unsupported
 			} else {
+				fmt.Fprintf(os.Stderr, "panic: %v\n%s", wrong, debug.Stack())
 				err = fmt.Errorf("panic: %v", wrong)
 			}
 		}

@@ -17,9 +17,9 @@ export class Driver {
 
   /**
    * Name: as in Kafka's table of errors (PRODUCER_FENCED). Class: what the client tells its user to do: retriable,
-   * abortable, fatal or unknown.
+   * abortable, fatal or unknown. An error of your own code comes here as well; standard error has its stack.
    */
-  failure(error) {
+  failure(client, error) {
     return { name: error?.name ?? "Error", class: "unknown", message: String(error?.message ?? error) };
   }
 
@@ -56,6 +56,7 @@ export class Driver {
     throw new Unsupported("commit");
   }
 
+  /** Records that it drops fail; the next flush or commit must not throw their errors again. */
   async abort({ client }) {
     throw new Unsupported("abort");
   }
@@ -93,11 +94,13 @@ async function call(driver, request) {
   try {
     return { done: (await driver[request.verb]({ ...DEFAULTS[request.verb], ...request })) ?? {} };
   } catch (error) {
-    return error instanceof Unsupported ? { unsupported: error.message } : { error: driver.failure(error) };
+    if (error instanceof Unsupported) return { unsupported: error.message };
+    console.error(error);
+    return { error: driver.failure(request.client, error) };
   }
 }
 
-/** A call that never ends costs its request alone. */
+/** A call that never ends costs its request alone; it is not cancelled. */
 async function answer(driver, request) {
   const limit = (request.timeout_ms ?? PATIENCE_MS) + (request.verb === "poll" ? POLL_GRACE_MS : 0);
   let timer;

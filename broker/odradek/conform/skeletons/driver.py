@@ -1,13 +1,14 @@
 """A driver for `odradek conform`: fill in the ten verbs and `failure`; the loop at the end needs no change.
 
 A verb gets the fields of its request by name, and gives a dict for the answer or None. It raises what the client
-raises; `failure` gives that its name and class. Raise Unsupported for something that the client cannot do..
+raises; `failure` gives that its name and class. Raise Unsupported for something that the client cannot do.
 """
 
 import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -31,13 +32,16 @@ class Failure(NamedTuple):
 
 
 class Driver:
-    """What you fill in."""
+    """The part that you write."""
 
     library = "my-client"
     version = "0.0"
 
-    def failure(self, error: BaseException) -> Failure:
-        """Name: as in Kafka's table of errors (PRODUCER_FENCED). Category: what the client tells its user to do."""
+    def failure(self, client: str, error: BaseException) -> Failure:
+        """Name: as in Kafka's table of errors (PRODUCER_FENCED). Category: what the client tells its user to do.
+
+        An error of your own code comes here as well; standard error has its traceback.
+        """
         return Failure(type(error).__name__, "unknown", str(error))
 
     def init(self, client: str, role: str, bootstrap: str, config: Fields, needs: list[str], lazy: bool) -> Done:
@@ -68,6 +72,7 @@ class Driver:
         raise Unsupported("commit")
 
     def abort(self, client: str) -> Done:
+        """Records that it drops fail; the next flush or commit must not raise their errors again."""
         raise Unsupported("abort")
 
     def subscribe(self, client: str, topics: list[str], mode: str) -> Done:
@@ -133,16 +138,25 @@ def answer(driver: Driver, request: Fields) -> Fields:
         except Unsupported as why:
             outcomes.append({"unsupported": str(why)})
         except BaseException as error:
-            name, category, message = driver.failure(error)
+            traceback.print_exc()
+            name, category, message = failure_of(driver, str(request["client"]), error)
             outcomes.append({"error": {"name": name, "class": category, "message": message}})
 
-    # in a thread, so that a call that never ends costs its request alone
+    # in a thread, so that a call that never ends costs its request alone; it is not cancelled
     calling = threading.Thread(target=call, daemon=True)
     calling.start()
     limit_ms = int(str(request.get("timeout_ms", PATIENCE_MS))) + (POLL_GRACE_MS if verb == "poll" else 0)
     calling.join(limit_ms / 1000)
     late: Fields = {"error": {"name": "TIMED_OUT", "class": "unknown", "message": "the client has not finished"}}
     return outcomes[0] if outcomes else late
+
+
+def failure_of(driver: Driver, client: str, error: BaseException) -> Failure:
+    try:
+        return driver.failure(client, error)
+    except Exception as own:
+        traceback.print_exc()
+        return Failure("ERROR", "unknown", f"the driver's failure() raised {own!r}")
 
 
 def run(driver: Driver) -> None:

@@ -13,6 +13,8 @@ use serde_json::{Map, Value, json};
 pub enum Wrong<E> {
     Unsupported(String),
     Client(E),
+    /// Not the client, but its driver.
+    Driver(String),
 }
 
 impl<E> From<E> for Wrong<E> {
@@ -32,6 +34,7 @@ pub struct Failure {
 /// The fields of a request.
 pub struct Request(pub Map<String, Value>);
 
+#[allow(dead_code)]
 impl Request {
     pub fn text(&self, name: &str) -> &str {
         self.0.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -45,14 +48,21 @@ impl Request {
     pub fn flag(&self, name: &str) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
-    pub fn list(&self, name: &str) -> Vec<Value> {
-        self.0.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
+    /// Of needs and topics.
+    pub fn texts(&self, name: &str) -> Vec<&str> {
+        self.list(name).filter_map(Value::as_str).collect()
+    }
+    /// Topic, partition and offset.
+    pub fn offsets(&self) -> Vec<(&str, i32, i64)> {
+        let number = |at: &Value, name: &str| at[name].as_i64().unwrap_or_default();
+        let all = self.list("offsets");
+        all.map(|at| (at["topic"].as_str().unwrap_or_default(), number(at, "partition") as i32, number(at, "offset"))).collect()
+    }
+    fn list(&self, name: &str) -> impl Iterator<Item = &Value> {
+        self.0.get(name).and_then(Value::as_array).into_iter().flatten()
     }
     pub fn config(&self) -> Map<String, Value> {
         self.0.get("config").and_then(Value::as_object).cloned().unwrap_or_default()
-    }
-    pub fn client(&self) -> String {
-        self.text("client").to_owned()
     }
 }
 
@@ -64,7 +74,15 @@ pub struct Record {
     pub value: String,
 }
 
-type Done<E> = Result<(), Wrong<E>>;
+#[allow(dead_code)]
+impl Record {
+    pub fn of(topic: &str, partition: i32, offset: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Record { topic: topic.to_owned(), partition, offset, key: key.map(text), value: value.map(text).unwrap_or_default() }
+    }
+}
+
+pub type Done<E> = Result<(), Wrong<E>>;
 
 fn todo<E, T>(verb: &str) -> Result<T, Wrong<E>> {
     Err(Wrong::Unsupported(verb.to_owned()))
@@ -76,10 +94,11 @@ pub trait Verbs: Send + Sync + 'static {
     type Error: Send + 'static;
 
     fn library(&self) -> (String, String);
-    fn failure(&self, error: Self::Error) -> Failure;
+    /// The name of the client, and what its verb gave.
+    fn failure(&self, client: &str, error: Self::Error) -> Failure;
 
     /// Makes a client of the text("role") producer or consumer; text("bootstrap"), config() by the names of the Java client,
-    /// list("needs"): keys of it without which the scenario has no sense: Unsupported if you lack one. A producer with a
+    /// texts("needs"): keys of it without which the scenario has no sense: Unsupported if you lack one. A producer with a
     /// transactional.id initialises its transactions here, unless flag("lazy"): then at a second init.
     fn init(&self, r: &Request) -> Done<Self::Error> { todo("init") }
     fn begin(&self, r: &Request) -> Done<Self::Error> { todo("begin") }
@@ -88,12 +107,13 @@ pub trait Verbs: Send + Sync + 'static {
     fn send(&self, r: &Request) -> Result<Option<(i32, i64)>, Wrong<Self::Error>> { todo("send") }
     /// Waits for all that was sent; gives the first error since the last flush.
     fn flush(&self, r: &Request) -> Done<Self::Error> { todo("flush") }
-    /// text("group"), maybe_text("consumer"), list("offsets") of objects with topic, partition, offset.
+    /// text("group"), offsets(), and the client maybe_text("consumer"), whose group metadata goes with them.
     fn send_offsets(&self, r: &Request) -> Done<Self::Error> { todo("send_offsets") }
     /// Of the transaction; of a consumer, its positions.
     fn commit(&self, r: &Request) -> Done<Self::Error> { todo("commit") }
+    /// Records that it drops fail; the next flush or commit must not give their errors again.
     fn abort(&self, r: &Request) -> Done<Self::Error> { todo("abort") }
-    /// list("topics"), text("mode"): classic or consumer (KIP-848).
+    /// texts("topics"), text("mode"): classic or consumer (KIP-848).
     fn subscribe(&self, r: &Request) -> Done<Self::Error> { todo("subscribe") }
     /// Reads until there are `most` records or the time is over; no records are no error.
     fn poll(&self, r: &Request, most: usize, within: Duration) -> Result<Vec<Record>, Wrong<Self::Error>> { todo("poll") }
@@ -127,10 +147,13 @@ fn answer<V: Verbs>(verbs: &Arc<V>, request: Request) -> Value {
     let grace = if request.text("verb") == "poll" { POLL_GRACE_MS } else { 0 };
     let limit = Duration::from_millis((request.number("timeout_ms").unwrap_or(PATIENCE_MS) + grace) as u64);
     let (said, hears) = mpsc::channel();
-    let in_thread = Arc::clone(verbs); // so that a call that never ends costs its request alone
+    let in_thread = Arc::clone(verbs); // a call that never ends costs its request alone; it is not cancelled
     thread::spawn(move || said.send(call(&*in_thread, &request)));
-    let late = json!({"error": {"name": "TIMED_OUT", "class": "unknown", "message": "the client has not finished"}});
-    let mut answer = hears.recv_timeout(limit).unwrap_or(late);
+    let wrong = |name: &str, why: &str| json!({"error": {"name": name, "class": "unknown", "message": why}});
+    let mut answer = hears.recv_timeout(limit).unwrap_or_else(|why| match why {
+        mpsc::RecvTimeoutError::Timeout => wrong("TIMED_OUT", "the client has not finished"),
+        mpsc::RecvTimeoutError::Disconnected => wrong("ERROR", "the call panicked: standard error says where"),
+    });
     answer["id"] = json!(id);
     answer
 }
@@ -139,8 +162,9 @@ fn call<V: Verbs>(verbs: &V, request: &Request) -> Value {
     match perform(verbs, request) {
         Ok(done) => json!({"done": done}),
         Err(Wrong::Unsupported(why)) => json!({"unsupported": why}),
+        Err(Wrong::Driver(why)) => json!({"error": {"name": "ERROR", "class": "unknown", "message": why}}),
         Err(Wrong::Client(error)) => {
-            let Failure { name, class, message } = verbs.failure(error);
+            let Failure { name, class, message } = verbs.failure(request.text("client"), error);
             json!({"error": {"name": name, "class": class, "message": message}})
         }
     }

@@ -1,4 +1,4 @@
-"""`odradek ctl`: the hub for people, as tables; with `--json` for scripts, as the hub answers."""
+"""`odradek ctl`: the hub as tables for people; with `--json` the answers of the hub for scripts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,23 @@ from odradek.control.ctl.brokers import (
     move_leader,
     of_broker,
     stop,
+    time,
 )
-from odradek.control.ctl.clusters import clusters, make, remove, reset, show
+from odradek.control.ctl.clusters import (
+    clusters,
+    make,
+    remove,
+    remove_snapshot,
+    reset,
+    show,
+    snapshot,
+    snapshots,
+    telemetry,
+    why,
+)
 from odradek.control.ctl.rules import arm, disarm, plan, release, verify
 from odradek.control.ctl.tables import listing
-from odradek.control.ctl.telemetry import telemetry
-from odradek.control.ctl.time import time
 from odradek.control.ctl.waiting import events, wait
-from odradek.control.ctl.why import why
 
 __all__ = ["add_commands"]
 
@@ -34,6 +43,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "why": why,
     "reset": reset,
     "remove": remove,
+    "snapshot": snapshot,
+    "snapshots": snapshots,
+    "remove-snapshot": remove_snapshot,
     "plan": plan,
     "arm": arm,
     "rules": listing("rules", "List the rules, and what they have seen."),
@@ -42,7 +54,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "verify": verify,
     "brokers": listing("brokers", "List the brokers."),
     "stop": stop,
-    "start": of_broker("start", "Start a broker again, at the same address."),
+    "start": of_broker("start", "Start a stopped broker again, at the same address."),
     "pause": of_broker("pause", "Have a broker hear nothing, while its connections stay open."),
     "resume": of_broker("resume", "Let a broker hear again."),
     "transactions": listing("transactions", "List the transactional ids, with the markers that are owed."),
@@ -66,6 +78,5 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def add_commands(commands: Commands) -> None:
-    """Add them all, as a group."""
     for name, run in COMMANDS.items():
         commands.add(f"ctl {name}", told(run))

@@ -1,4 +1,4 @@
-"""Commands about how clients get in, and where."""
+"""Commands about the addresses and credentials of clients."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 from odradek.cli.commands import Argument, Option
 from odradek.cli.usage import UsageError
-from odradek.control.ctl.at import AsJson, At, Broker, Cluster, Url
-from odradek.control.ctl.tables import BROKER_COLUMNS, show_answer
+from odradek.control.ctl.at import At, Broker
+from odradek.control.ctl.tables import BROKER_COLUMNS, Shown
 
 __all__ = ["access", "advertise", "reload_certificates"]
 
@@ -16,33 +16,30 @@ FAMILIES = ("librdkafka", "java")
 
 
 def advertise(
+    at: Shown,
     broker: Broker,
     port: Annotated[int, Argument(help="The port that clients are told; it listens where it did.")],
     host: Annotated[str | None, Option(help="The host; else it stays.")] = None,
     listener: Annotated[str | None, Option(metavar="NAME", help="Of this listener; else of the first.")] = None,
-    hub: Url = None,
-    cluster: Cluster = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Tell clients another address of a broker, as where the ports of a container are mapped."""
+    """Change the advertised address of a broker, for example to the mapped port of a container."""
     given = {"port": port, "host": host, "listener": listener}
     body = {name: value for name, value in given.items() if value is not None}
-    show_answer(At(hub, cluster).post("brokers", broker, "advertise", body=body), as_json, BROKER_COLUMNS)
+    at.show(at.post("brokers", broker, "advertise", body=body), BROKER_COLUMNS)
 
 
-def reload_certificates(hub: Url = None, cluster: Cluster = None) -> None:
-    """Read the keys and certificates of the listeners again, for the connections to come."""
-    At(hub, cluster).post("certificates", "reload")
+def reload_certificates(at: At) -> None:
+    """Read the keys and certificates of the listeners again, for new connections."""
+    at.post("certificates", "reload")
 
 
 def access(
+    at: At,
     family: Annotated[str, Argument(metavar="CLIENT", names=lambda: FAMILIES, help="librdkafka or java.")],
-    hub: Url = None,
-    cluster: Cluster = None,
 ) -> None:
-    """Print the settings with which a client gets in, as an object of JSON."""
+    """Print the settings of a client as JSON."""
     if family not in FAMILIES:
         raise UsageError(f"There are settings for {' and '.join(FAMILIES)}, not for {family}.")
-    told = At(hub, cluster).post("lease")
+    told = at.post("lease")
     settings = {"bootstrap.servers": told["bootstrap"]} if told["access"] is None else told["access"][family]
     print(json.dumps(settings, indent=2, ensure_ascii=False))

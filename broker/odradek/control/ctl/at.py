@@ -1,4 +1,4 @@
-"""Which hub and which cluster a command is about, and how it fails."""
+"""The hub and cluster of a command, and its errors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ Broker = Annotated[int, Argument(help="The id of the broker.")]
 class At:
     """A cluster of the hub that a command is about."""
 
-    def __init__(self, url: str | None, cluster: str | None) -> None:
-        self.hub = hub_at(url)
+    def __init__(self, hub: Url = None, cluster: Cluster = None) -> None:
+        self.hub = hub_at(hub)
         self._named = cluster or environ.get("ODRADEK_CLUSTER")
         self._found: str | None = None
 
     @property
     def id(self) -> str:
-        """Its name."""
         if self._found is None:
             self._found = self._named or self._only()
         return self._found
@@ -46,20 +45,19 @@ class At:
         return names[0]
 
     def get(self, *parts: str | int, **query: str | int) -> Any:
-        """Read something of it."""
+        """GET something below the cluster."""
         return self.hub.get("clusters", self.id, *parts, **query)
 
     def post(self, *parts: str | int, body: object = None, timeout_s: float | None = None) -> Any:
-        """Do something to it."""
         return self.hub.post("clusters", self.id, *parts, body=body, timeout_s=timeout_s)
 
     def delete(self, *parts: str | int) -> Any:
-        """Remove something of it, or it."""
+        """DELETE something below the cluster, or the cluster."""
         return self.hub.delete("clusters", self.id, *parts)
 
 
 def hub_at(url: str | None) -> HubClient:
-    """The hub that is meant. Raises UsageError for what is no URL."""
+    """The address of the hub. Raises UsageError for a text that is not a URL."""
     meant = url or environ.get("ODRADEK_HUB") or DEFAULT_URL
     if not _is_url(meant):
         raise UsageError(f"A hub has a URL such as {DEFAULT_URL}, and {meant} is none.")
@@ -70,13 +68,13 @@ def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, half a bracket
+    except ValueError:  # an invalid port, or half a bracket
         return False
 
 
 @contextmanager
 def _in_a_sentence() -> Iterator[None]:
-    """What the hub refuses, and that there is none, is what a command ends with."""
+    """Turn a refusal of the hub, or a missing hub, into the error of the command."""
     try:
         yield
     except (HubRefused, HubUnreachable) as error:
@@ -84,7 +82,7 @@ def _in_a_sentence() -> Iterator[None]:
 
 
 def told(run: Callable[..., None]) -> Callable[..., None]:
-    """A command whose failures are sentences."""
+    """A command whose errors are sentences."""
     from functools import wraps
 
     @wraps(run)

@@ -1,4 +1,4 @@
-"""What `odradek ctl wait` waits for, in words: `transaction till-1 CompleteCommit`, `rule late held 1`."""
+"""The condition of `odradek ctl wait`, in words: `transaction till-1 CompleteCommit`, `rule late held 1`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["WAITED_FOR", "condition_of"]
 
 
 class Waited(Struct, frozen=True, kw_only=True):
-    """What may be said of one kind of thing: `KIND NAME [STATE] [NUMBER N] …`."""
+    """The words about one kind of thing: `KIND NAME [STATE] [NUMBER N] …`."""
 
     example: str
     subject: Callable[[str], dict[str, object]]
-    """From the name to the fields of the condition that say which one is meant."""
+    """From the name to the fields of the condition that identify the thing."""
     has_state: bool = False
     needs_state: bool = False
     numbers: tuple[str, ...] = ()
@@ -47,11 +47,11 @@ WAITED_FOR: Mapping[str, Waited] = MappingProxyType(
         ),
     }
 )
-"""By the field of the body of `POST /wait` that they come to."""
+"""The kinds, by their field in the body of `POST /wait`."""
 
 
 def condition_of(words: Sequence[str]) -> dict[str, object]:
-    """The body of `POST /wait` that these words say. Raises UsageError."""
+    """The body of `POST /wait` for these words. Raises UsageError."""
     kind, *said = words
     waited = WAITED_FOR.get(kind)
     if waited is None:
@@ -68,7 +68,7 @@ def condition_of(words: Sequence[str]) -> dict[str, object]:
 
 
 def _numbers(kind: str, waited: Waited, words: Sequence[str]) -> dict[str, int]:
-    """`held 1 hits 2`."""
+    """Numbers after words, such as `held 1 hits 2`."""
     found: dict[str, int] = {}
     for at in range(0, len(words), 2):
         what, number = words[at], "".join(words[at + 1 : at + 2])

@@ -1,4 +1,4 @@
-"""Values of arguments that are texts of their own."""
+"""Parsers for the values of arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def duration_ms(text: str) -> int:
-    """`500ms`, `90s`, `1h30m`, `7d` as milliseconds. Raises UsageError for anything else."""
+    """`500ms`, `90s`, `1h30m`, `7d` in milliseconds. Raises UsageError for any other text."""
     found = re.findall(r"(\d+)(ms|s|m|h|d)", text)
     if not found or "".join(number + unit for number, unit in found) != text:
         raise UsageError(f"A time is like 500ms, 90s, 1h30m or 7d, not {text}.")
@@ -21,7 +21,7 @@ def duration_ms(text: str) -> int:
 
 
 def settings_of(texts: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` each. Raises UsageError."""
+    """A mapping from texts `KEY=VALUE`. Raises UsageError."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -32,7 +32,7 @@ def settings_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def users_of(texts: Sequence[str]) -> dict[str, str]:
-    """`NAME:PASSWORD` each. Raises UsageError, which does not repeat them."""
+    """A mapping from texts `NAME:PASSWORD`. Raises UsageError, which does not repeat them."""
     found = {}
     for text in texts:
         name, colon, password = text.partition(":")

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from odradek.cli.commands import Argument, Option
 from odradek.cli.usage import Unmet, UsageError
-from odradek.control.ctl.at import AsJson, At, Cluster, Url
-from odradek.control.ctl.tables import RULE_COLUMNS, show_answer
+from odradek.control.ctl.tables import RULE_COLUMNS, Shown
 
 __all__ = ["arm", "disarm", "plan", "release", "verify"]
 
@@ -21,10 +20,8 @@ def plan() -> None:
 
 
 def arm(
+    at: Shown,
     plan: Annotated[Path, Argument(help="A plan in YAML or JSON; - is standard input.")],
-    hub: Url = None,
-    cluster: Cluster = None,
-    as_json: AsJson = False,
 ) -> None:
     """Apply the rules of a plan."""
     from odradek.cli.extras import need
@@ -43,32 +40,28 @@ def arm(
         raise UsageError(f"Cannot read {plan}: {error.strerror}.") from None
     except PlanError as error:
         raise UsageError(str(error)) from None
-    show_answer(At(hub, cluster).post("rules", body=data), as_json, RULE_COLUMNS)
+    at.show(at.post("rules", body=data), RULE_COLUMNS)
 
 
-def disarm(
-    rule: Annotated[str, Argument(help="Its name.")], hub: Url = None, cluster: Cluster = None, as_json: AsJson = False
-) -> None:
-    """Apply a rule no longer, and serve what it holds."""
-    show_answer(At(hub, cluster).delete("rules", rule), as_json, RULE_COLUMNS)
+def disarm(at: Shown, rule: Annotated[str, Argument(help="Its name.")]) -> None:
+    """Remove a rule, and serve the requests that it holds."""
+    at.show(at.delete("rules", rule), RULE_COLUMNS)
 
 
 def release(
+    at: Shown,
     rule: Annotated[str, Argument(help="Its name.")],
     count: Annotated[int | None, Option(min=1, help="So many, the longest held first; else all.")] = None,
-    hub: Url = None,
-    cluster: Cluster = None,
-    as_json: AsJson = False,
 ) -> None:
     """Serve the requests that a rule holds."""
     body = {} if count is None else {"count": count}
-    show_answer(At(hub, cluster).post("rules", rule, "release", body=body), as_json, ("released",))
+    at.show(at.post("rules", rule, "release", body=body), ("released",))
 
 
-def verify(hub: Url = None, cluster: Cluster = None, as_json: AsJson = False) -> None:
-    """Say which rules have not seen what they expect; exit code 3 if there are any."""
-    verdict = At(hub, cluster).post("verify")
-    if as_json:
-        show_answer(verdict, as_json, ())
+def verify(at: Shown) -> None:
+    """Print the rules with unmet expectations; exit code 3 if there are any."""
+    verdict = at.post("verify")
+    if at.as_json:
+        at.show(verdict, ())
     if verdict["unmet"]:
         raise Unmet(" ".join(verdict["unmet"]))

@@ -1,4 +1,4 @@
-"""What the hub answers, for people and for scripts."""
+"""The output of commands: tables for people, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ __all__ = [
     "CLUSTER_COLUMNS",
     "RULE_COLUMNS",
     "SECTIONS",
+    "SNAPSHOT_COLUMNS",
     "TRANSACTION_COLUMNS",
     "listing",
     "show_answer",
@@ -21,8 +22,9 @@ __all__ = [
 
 LEASE = "lease_s"
 ENDLESS = "none"
-"""In place of a lease of 0 seconds, which never ends."""
+"""Shown in place of a lease of 0 seconds, which never ends."""
 CLUSTER_COLUMNS = ("id", "bootstrap", LEASE)
+SNAPSHOT_COLUMNS = ("name", "cluster", "brokers", "bytes_held", "taken_at_ms", "directory")
 BROKER_COLUMNS = ("id", "host", "port", "state", "fenced", "controller", "connections", "parked", "leads")
 RULE_COLUMNS = ("name", "matched", "hits", "held", "unmet")
 TRANSACTION_COLUMNS = (
@@ -43,8 +45,20 @@ SECTIONS = {
 }
 
 
+class Shown(At):
+    """A cluster of the hub, and the form in which the command prints answers."""
+
+    def __init__(self, hub: Url = None, cluster: Cluster = None, as_json: AsJson = False) -> None:
+        super().__init__(hub, cluster)
+        self.as_json = as_json
+
+    def show(self, answer: object, columns: Sequence[str]) -> None:
+        """Print an answer of the hub, as a table or unchanged."""
+        show_answer(answer, self.as_json, columns)
+
+
 def show_answer(answer: Any, as_json: bool, columns: Sequence[str]) -> None:
-    """What the hub answers, as a table or as it is."""
+    """Print an answer of the hub, as a table or unchanged."""
     if as_json:
         print(json.dumps(answer, indent=2, ensure_ascii=False))
         return
@@ -54,7 +68,7 @@ def show_answer(answer: Any, as_json: bool, columns: Sequence[str]) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Lines with the columns under one another; numbers to the right."""
+    """Rows with aligned columns, numbers to the right."""
     cells = [[_cell_of(row, column) for column in columns] for row in rows]
     heads = [column.replace("_", " ").upper() for column in columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
@@ -86,8 +100,8 @@ def _cell(value: Any) -> str:
 def listing(section: str, about: str) -> Callable[..., None]:
     """The command that lists a section of a cluster's state."""
 
-    def run(hub: Url = None, cluster: Cluster = None, as_json: AsJson = False) -> None:
-        show_answer(At(hub, cluster).get(section), as_json, SECTIONS[section])
+    def run(at: Shown) -> None:
+        at.show(at.get(section), SECTIONS[section])
 
     run.__doc__ = about
     return run

@@ -1,4 +1,4 @@
-"""Commands that wait, and that tell what happens."""
+"""Commands that wait, and that print events."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated
 
 from odradek.cli.commands import Argument, Option
 from odradek.cli.usage import UsageError
-from odradek.control.ctl.at import AsJson, At, Cluster, Url
+from odradek.control.ctl.at import At
 from odradek.control.ctl.condition import WAITED_FOR, condition_of
 from odradek.control.ctl.given import duration_ms
-from odradek.control.ctl.tables import show_answer
+from odradek.control.ctl.tables import Shown
 
 __all__ = ["events", "wait"]
 
@@ -21,6 +21,7 @@ LIMIT_MS = 600_000
 
 
 def wait(
+    at: Shown,
     condition: Annotated[
         list[str],
         Argument(
@@ -32,11 +33,8 @@ def wait(
     timeout: Annotated[
         str | None, Option(metavar="TIME", help="How long; else the timeout_ms of the condition, or 10s.")
     ] = None,
-    hub: Url = None,
-    cluster: Cluster = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Wait until something is so; exit code 2, with what came nearest, if it does not come."""
+    """Wait until a condition holds; exit code 2 with the nearest state if it does not in time."""
     body = condition_of(condition) if condition[0][:1].isalpha() else _read(" ".join(condition))
     if timeout is not None and "timeout_ms" in body:
         raise UsageError("How long to wait is said by --timeout or by timeout_ms in the condition, not by both.")
@@ -44,9 +42,9 @@ def wait(
     limit_ms = body["timeout_ms"]
     if type(limit_ms) is not int or not 0 <= limit_ms <= LIMIT_MS:
         raise UsageError(f"How long to wait is a whole number of milliseconds up to {LIMIT_MS}, not {limit_ms}.")
-    came = At(hub, cluster).post("wait", body=body, timeout_s=limit_ms / 1000 + WAIT_MARGIN_S)
-    if as_json:
-        show_answer(came, as_json, ())
+    came = at.post("wait", body=body, timeout_s=limit_ms / 1000 + WAIT_MARGIN_S)
+    if at.as_json:
+        at.show(came, ())
 
 
 def _read(text: str) -> dict[str, object]:
@@ -61,14 +59,12 @@ def _read(text: str) -> dict[str, object]:
 
 
 def events(
+    at: At,
     kind: Annotated[str | None, Option(metavar="KIND,…", help="Of these kinds.")] = None,
     after: Annotated[int, Option(min=0, help="Those above this number.")] = 0,
     follow: Annotated[bool, Option(help="And those to come, until the cluster ends.")] = False,
-    hub: Url = None,
-    cluster: Cluster = None,
 ) -> None:
     """Print events, each as a line of JSON."""
-    at = At(hub, cluster)
     query: dict[str, str | int] = {"after": after, **({} if kind is None else {"kind": kind})}
     if not follow:
         for event in at.get("events", **query)["events"]:

@@ -1,1 +1,1 @@
-"""What the hub answers, family by family, and the table of it."""
+"""The calls of the hub, one module for each family, and their table."""

@@ -1,4 +1,4 @@
-"""A call of the hub, and a row of its table."""
+"""One call of the hub, and a row of its table."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Asked(Struct, frozen=True):
         return self.cluster
 
     def number(self, name: str) -> int:
-        """A part of the path that is a number. Raises LookupError where it is none: nothing is called that."""
+        """A number in the path. Raises LookupError for any other text, because nothing has such a name."""
         text = self.path[name]
         if not text.isdecimal() or len(text) > 9:
             raise LookupError(f"there is no {name} {text}: it is a number")
         return int(text)
 
     def count(self, name: str, default: int, most: int) -> int:
-        """A part of the query that says how many: from 1 to `most`. Raises ValueError for anything else."""
+        """A number in the query: from 1 to `most`. Raises ValueError for anything else."""
         text = self.query.get(name, str(default))
         if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= most:
             raise ValueError(f"{name} is a number from 1 to {most}, not {text}")
@@ -43,16 +43,16 @@ class Asked(Struct, frozen=True):
 
 
 class File(Struct, frozen=True):
-    """An answer that is no JSON: a browser is to save it."""
+    """An answer that is not JSON, for a browser to save."""
 
     content: bytes
     media_type: str
     name: str
-    """ASCII letters, digits, `_`, `.` and `-` alone."""
+    """A safe file name: only ASCII letters, digits, `_`, `.` and `-`."""
 
 
 class Parameter(Struct, frozen=True):
-    """A part of the query."""
+    """A parameter of the query."""
 
     name: str
     about: str
@@ -71,4 +71,4 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     status: int = 200
     query: tuple[Parameter, ...] = ()
     body_required: bool = False
-    """Whether a call without a body is refused; else it is one whose fields are all left out."""
+    """Whether the body is required; otherwise a missing body means that all fields are left out."""

@@ -1,4 +1,4 @@
-"""Clusters are made, told of, and removed."""
+"""Calls that create, show and remove clusters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from odradek import __version__
 from odradek.control.endpoints.asked import Asked
 from odradek.control.endpoints.rules import _reports, _summary
 from odradek.control.endpoints.state import BATCHES_MAX
-from odradek.control.messages.clusters import ClusterMade, ClusterView, Overview, StoryLine
+from odradek.control.hub import KeptSnapshot
+from odradek.control.messages.clusters import ClusterMade, ClusterView, Overview, SnapshotView, StoryLine
 from odradek.control.messages.now import NowView
 from odradek.control.state import (
     broker_views,
@@ -24,15 +25,18 @@ from odradek.page.lessons import THEMES, Lesson, LessonView, lesson_view, read_l
 
 __all__ = [
     "list_clusters",
+    "list_snapshots",
     "list_stories",
     "make_cluster",
     "overview",
     "remove_cluster",
+    "remove_snapshot",
     "renew",
     "reset_cluster",
     "show_cluster",
     "show_now",
     "show_story",
+    "take_snapshot",
 ]
 
 SHOWN, SHOWN_MAX = 200, 10_000
@@ -50,8 +54,8 @@ async def list_clusters(asked: Asked) -> list[ClusterMade]:
 
 
 async def list_stories(asked: Asked) -> list[StoryLine]:
-    """The stories that a cluster can be made of, by name."""
-    # A fifth of a second for all plans: brokers go on meanwhile.
+    """The stories with which a cluster can be made, by name."""
+    # Reading all plans takes a fifth of a second, so brokers get their turns meanwhile.
     return await asyncio.to_thread(_stories)
 
 
@@ -72,13 +76,41 @@ def _story_line(name: str, lesson: Lesson) -> StoryLine:
 
 
 async def show_story(asked: Asked) -> LessonView:
-    """A story step by step: a play of it, what happens at each step and why, and what a client must do."""
+    """A story step by step: a play of it with the reason of each step, and the duty of a client."""
     return await asyncio.to_thread(lesson_view, asked.path["story"])
 
 
 async def make_cluster(asked: Asked) -> ClusterMade:
-    """Make a cluster; clients can connect when it is answered."""
+    """Create a cluster; clients can connect when this is answered."""
     return (await asked.hub.make(asked.body)).made
+
+
+def _view(kept: KeptSnapshot) -> SnapshotView:
+    taken = kept.snapshot
+    return SnapshotView(
+        name=kept.name,
+        cluster=kept.cluster,
+        cluster_id=taken.cluster_id,
+        brokers=list(taken.node_ids),
+        taken_at_ms=taken.taken_at_ms,
+        bytes_held=taken.bytes_held,
+        directory=None if taken.directory is None else str(taken.directory),
+    )
+
+
+async def list_snapshots(asked: Asked) -> list[SnapshotView]:
+    """Every snapshot that the hub keeps."""
+    return [_view(kept) for kept in asked.hub.snapshots.values()]
+
+
+async def take_snapshot(asked: Asked) -> SnapshotView:
+    """Keep the state of a cluster at this moment, for clusters to be made from it; it outlives the cluster."""
+    return _view(asked.hub.take_snapshot(asked.hosted.id, asked.body.name))
+
+
+async def remove_snapshot(asked: Asked) -> None:
+    """Keep a snapshot no longer; clusters that were made from it go on."""
+    asked.hub.remove_snapshot(asked.path["snapshot"])
 
 
 async def show_cluster(asked: Asked) -> ClusterView:
@@ -102,8 +134,8 @@ async def show_cluster(asked: Asked) -> ClusterView:
 
 
 async def show_now(asked: Asked) -> NowView:
-    """What a cluster does now, for people: so many things of each kind at most, and how many more there are."""
-    from odradek.control.now import Bounds, now_view  # most hubs are never looked at
+    """A cluster at this moment, for people: a limited number of things of each kind, and how many more there are."""
+    from odradek.control.now import Bounds, now_view  # most hubs are never opened in a browser
 
     bounds = Bounds(
         find=asked.query.get("find", "").lower(),
@@ -119,10 +151,10 @@ async def remove_cluster(asked: Asked) -> None:
 
 
 async def reset_cluster(asked: Asked) -> ClusterMade:
-    """Everything as new, on the same ports."""
+    """Start the cluster from the beginning, on the same ports."""
     return (await asked.hub.reset(asked.hosted.id)).made
 
 
 async def renew(asked: Asked) -> ClusterMade:
-    """Begin the lease anew; every other call about a cluster does so too."""
+    """Renew the lease; every other call about a cluster does so too."""
     return asked.hosted.made

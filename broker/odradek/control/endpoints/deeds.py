@@ -1,4 +1,4 @@
-"""Something is done to the brokers of a cluster."""
+"""Calls that act on the brokers of a cluster."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ KINDS = {"transaction": CoordinatorKind.TRANSACTION, "group": CoordinatorKind.GR
 
 
 async def stop_broker(asked: Asked) -> list[BrokerView]:
-    """End a broker, as if its machine were gone or cleanly; others take over what it led."""
+    """Stop a broker, cleanly or as in a crash; others take over its partitions."""
     body: StopBody = asked.body
     asked.hosted.controls.stop_broker(asked.number("broker"), cleanly=body.cleanly, fence_after_ms=body.fence_after_ms)
     return broker_views(asked.hosted.running)
 
 
 async def start_broker(asked: Asked) -> list[BrokerView]:
-    """Start a broker again, at the same address."""
+    """Start a stopped broker again, at the same address."""
     asked.hosted.controls.start_broker(asked.number("broker"))
     return broker_views(asked.hosted.running)
 
 
 async def pause_broker(asked: Asked) -> list[BrokerView]:
-    """Have a broker hear nothing: its connections stay open, its clock goes on, and in time it is fenced."""
+    """Pause a broker: its connections stay open, it receives nothing, and after its session timeout it is fenced."""
     asked.hosted.controls.pause_broker(asked.number("broker"))
     return broker_views(asked.hosted.running)
 
 
 async def resume_broker(asked: Asked) -> list[BrokerView]:
-    """Let a broker hear again, what has waited first."""
+    """Resume a paused broker; waiting input comes first."""
     asked.hosted.controls.resume_broker(asked.number("broker"))
     return broker_views(asked.hosted.running)
 
 
 async def advertise(asked: Asked) -> list[BrokerView]:
-    """Tell clients another address of a broker from now on, as where the ports of a container are mapped."""
+    """Change the advertised address of a broker, for example to the mapped port of a container."""
     body: AdvertiseBody = asked.body
     asked.hosted.controls.advertise(asked.number("broker"), port=body.port, host=body.host, listener=body.listener)
     return broker_views(asked.hosted.running)
 
 
 async def reload_certificates(asked: Asked) -> None:
-    """Read the keys and certificates of every listener again, for the connections to come."""
+    """Read the keys and certificates of every listener again, for new connections."""
     asked.hosted.controls.reload_certificates()
 
 
@@ -85,14 +85,14 @@ async def disconnect(asked: Asked) -> None:
 
 
 async def move_leader(asked: Asked) -> Moved:
-    """Have another broker lead a partition, or the same one in a new leader epoch."""
+    """Give a partition to another leader, or to the same one in a new leader epoch."""
     body: MoveLeader = asked.body
     topic, partition = asked.path["topic"], asked.number("partition")
     return Moved(broker=asked.hosted.controls.move_leader(topic, partition, to=body.to, unclean=body.unclean))
 
 
 async def move_coordinator(asked: Asked) -> Moved:
-    """Have another broker coordinate a transactional id or a group: kind is transaction or group."""
+    """Move the coordinator of a transactional id or a group: kind is transaction or group."""
     kind = KINDS.get(asked.path["kind"])
     if kind is None:
         raise LookupError(f"there is no kind of coordinator {asked.path['kind']}: there is transaction and group")
@@ -102,25 +102,25 @@ async def move_coordinator(asked: Asked) -> Moved:
 
 
 async def set_coordinator_load(asked: Asked) -> None:
-    """How long coordinators answer COORDINATOR_LOAD_IN_PROGRESS from now on."""
+    """Set how long coordinators take to load, answering COORDINATOR_LOAD_IN_PROGRESS."""
     asked.hosted.controls.set_coordinator_load_ms(asked.body.load_ms)
 
 
 async def set_producer_epoch(asked: Asked) -> TransactionView:
-    """Have an idle transactional id go on at this epoch."""
+    """Give an idle transactional id this producer epoch."""
     transactional_id = asked.path["transactional_id"]
     asked.hosted.controls.set_producer_epoch(transactional_id, asked.body.epoch)
     return await show_transaction(asked)
 
 
 async def set_feature(asked: Asked) -> dict[str, int]:
-    """Finalize another level of a feature; the levels of all."""
+    """Finalize another level of a feature; returns the levels of all features."""
     asked.hosted.controls.set_feature(asked.path["feature"], asked.body.level)
     return dict(asked.hosted.running.controller.node.image.features)
 
 
 async def alter_configs(asked: Asked) -> None:
-    """Set configs of a topic, a group, a broker or all brokers, as an operator would; null takes one back."""
+    """Set configs of a topic, a group, a broker or all brokers, as an operator does; null deletes a value."""
     body: AlterConfigs = asked.body
     named = [each for each in (body.topic, body.group, body.broker) if each is not None]
     if len(named) > 1:

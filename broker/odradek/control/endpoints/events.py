@@ -1,4 +1,4 @@
-"""Events are told, and what comes is waited for."""
+"""Calls that list events, also as a history, and that wait for conditions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from odradek.control.conditions import wait_for
 from odradek.control.endpoints.asked import Asked
 from odradek.control.event_kinds import check_kind
 from odradek.control.events import event_body
+from odradek.control.history import MOST_MAX, history
 from odradek.control.messages.events import Came, EventBody, EventsPage
+from odradek.show.history import History
 
-__all__ = ["kinds_of", "list_events", "list_lines", "seq_of", "wait"]
+__all__ = ["kinds_of", "list_events", "list_lines", "seq_of", "show_history", "wait"]
 
 DIGITS_MAX = 18
 PART = 100
 
 
 async def wait(asked: Asked) -> Came:
-    """Wait until something is so; 408 says what came nearest."""
+    """Wait until the conditions hold; 408 has the nearest state."""
     hosted = asked.hosted
     return await wait_for(asked.body, hosted.running, hosted.events)
 
@@ -47,18 +49,42 @@ async def list_lines(asked: Asked) -> list[str]:
 
 
 async def _give_way(count: int) -> None:
-    """Bodies take a while to make readable: the brokers have their turns meanwhile."""
+    """Bodies take a while to format, so the brokers get their turns meanwhile."""
     if count % PART == 0:
         await asyncio.sleep(0)
 
 
 def seq_of(text: str) -> int:
-    """The number of an event. Raises ValueError for what is none, or has more digits than any will have."""
+    """The number of an event. Raises ValueError for any other text, and for one with too many digits."""
     if not text.isdecimal() or len(text) > DIGITS_MAX:
         raise ValueError(f"after is the number of an event, not {text}")
     return int(text)
 
 
 def kinds_of(query: Mapping[str, str]) -> frozenset[str]:
-    """The kinds of events that are asked for; none means all. Raises ValueError for one that there is not."""
+    """The kinds of events in the query; none means all. Raises ValueError for an unknown one."""
     return frozenset(check_kind(kind) for kind in query.get("kind", "").split(",") if kind)
+
+
+MOST = 500
+"""The number of events in a history, unless another one is given."""
+SEQ_MAX = 10**18
+
+
+async def show_history(asked: Asked) -> History:
+    """The newest events as a history: lanes, and steps between them. Its note says what is left out."""
+    query, hosted = asked.query, asked.hosted
+    return history(
+        hosted.events,
+        hosted.id,
+        most=_number("most", query.get("most", str(MOST)), MOST_MAX),
+        transactional_id=query.get("transaction"),
+        before=_number("before", query["before"], SEQ_MAX) if "before" in query else None,
+    )
+
+
+def _number(name: str, text: str, highest: int) -> int:
+    """A number in the query, from 1 on. Raises ValueError for any other text, and for a number above the limit."""
+    if not text.isdecimal() or len(text) > len(str(highest)) or not 1 <= int(text) <= highest:
+        raise ValueError(f"{name} is a number from 1 to {highest}, not {text}")
+    return int(text)

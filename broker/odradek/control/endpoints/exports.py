@@ -1,4 +1,4 @@
-"""The newest events of a cluster in the forms that other programs read."""
+"""Calls that export the newest events in the formats of other programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["export"]
 
 Written: TypeAlias = str | bytes
 Maker: TypeAlias = "Callable[[Asked, str | None], Callable[[], Written]]"
-"""Reads the cluster in its event loop; what it returns writes the form on another thread, while the brokers go on."""
+"""Reads the cluster in its event loop, and returns a function that writes the format on another thread."""
 UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 NAME_MAX = 80
 
@@ -36,7 +36,7 @@ def _history(asked: Asked, transactional_id: str | None) -> History:
 
 
 def _page(asked: Asked, transactional_id: str | None) -> Callable[[], Written]:
-    from odradek.page.document import document  # most hubs are never asked for it
+    from odradek.page.document import document  # most hubs never export
 
     hosted = asked.hosted
     data = {
@@ -61,8 +61,8 @@ def _of(form: Form) -> Maker:
 
 @cache
 def _makers() -> Mapping[str, tuple[str, str, Maker]]:
-    """By the name of the form: how the name of its file ends, its media type, and what makes it."""
-    from odradek.show.exports import FORMS  # most hubs are never asked for one
+    """Formats by name: ending of the file name, media type, and the function that writes it."""
+    from odradek.show.exports import FORMS  # most hubs never export
 
     return MappingProxyType(
         {

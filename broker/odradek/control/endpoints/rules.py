@@ -1,4 +1,4 @@
-"""Rules are added, told of, and released."""
+"""Calls that add, show and release rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _summary(report: RuleReport) -> RuleSummary:
 
 
 async def list_rules(asked: Asked) -> list[RuleReport]:
-    """Every rule, and what it has seen."""
+    """Every rule with its hits."""
     return _reports(asked.hosted)
 
 
@@ -37,28 +37,27 @@ async def add_rules(asked: Asked) -> list[RuleReport]:
 
 
 async def show_rule(asked: Asked) -> RuleReport:
-    """A rule, and what it has seen."""
+    """A rule with its hits."""
     return asked.hosted.running.rules.get(asked.path["rule"]).report()
 
 
 async def remove_rule(asked: Asked) -> RuleReport:
-    """Apply a rule no longer; what it holds is served, and what it has seen is answered."""
-    rules = asked.hosted.running.rules
-    armed = rules.get(asked.path["rule"])
-    rules.remove(armed)
+    """Remove a rule: the requests that it holds are served; the answer has its hits."""
+    armed = asked.hosted.running.rules.get(asked.path["rule"])
+    asked.hosted.controls.remove_rule(armed)
     return armed.report()
 
 
 async def clear_rules(asked: Asked) -> None:
-    """Remove every rule, and forget what any of them expects."""
-    asked.hosted.running.rules.clear()
+    """Remove every rule with its expectations."""
+    asked.hosted.controls.clear_rules()
 
 
 async def release_rule(asked: Asked) -> Released:
     """Serve the requests that a rule holds, all or so many."""
-    rules = asked.hosted.running.rules
+    armed = asked.hosted.running.rules.get(asked.path["rule"])
     body: ReleaseBody = asked.body
-    return Released(released=rules.release(rules.get(asked.path["rule"]), body.count))
+    return Released(released=asked.hosted.controls.release(armed, body.count))
 
 
 async def verify(asked: Asked) -> Verdict:

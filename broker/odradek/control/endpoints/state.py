@@ -1,4 +1,4 @@
-"""What the brokers of a cluster know is told."""
+"""Calls that show the state of the brokers of a cluster."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ async def list_parked(asked: Asked) -> list[ParkedView]:
 
 
 async def show_why(asked: Asked) -> WhyView:
-    """What is stuck, since when, who or what holds it, and what ends it; with the newest events as lines for people."""
+    """What is stuck, since when, what holds it, and what ends it; with the newest events as lines."""
     hosted = asked.hosted
     return why(hosted.running, hosted.events.recent, asked.query.get("about"))
 
 
 async def list_telemetry(asked: Asked) -> list[PushView]:
-    """What clients have pushed of their metrics, the oldest first: the last thousand of each broker."""
+    """The metrics that clients have pushed, oldest first: the last thousand pushes of each broker."""
     metric, client_id = asked.query.get("metric", ""), asked.query.get("client_id")
     terminating = truth_of(asked.query, "terminating")
     return [
@@ -112,7 +112,7 @@ async def list_telemetry(asked: Asked) -> list[PushView]:
 
 
 def truth_of(query: Mapping[str, str], name: str) -> bool | None:
-    """A part of the query that is true or false. Raises ValueError for what is neither."""
+    """True or false in the query. Raises ValueError for any other text."""
     text = query.get(name)
     if text not in (None, "true", "false"):
         raise ValueError(f"{name} is true or false, not {text}")

@@ -1,4 +1,4 @@
-"""What the hub answers: each call as a row of a table, from which the routes and the OpenAPI document are made."""
+"""The table of the hub's calls, from which the routes and the OpenAPI document are made."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any, get_type_hints
 from odradek.control.endpoints.asked import Asked, Endpoint, Parameter
 from odradek.control.endpoints.clusters import (
     list_clusters,
+    list_snapshots,
     list_stories,
     make_cluster,
     overview,
     remove_cluster,
+    remove_snapshot,
     renew,
     reset_cluster,
     show_cluster,
     show_now,
     show_story,
+    take_snapshot,
 )
 from odradek.control.endpoints.deeds import (
     advertise,
@@ -35,9 +38,8 @@ from odradek.control.endpoints.deeds import (
     start_broker,
     stop_broker,
 )
-from odradek.control.endpoints.events import list_events, list_lines, wait
+from odradek.control.endpoints.events import list_events, list_lines, show_history, wait
 from odradek.control.endpoints.exports import export
-from odradek.control.endpoints.history import show_history
 from odradek.control.endpoints.rules import (
     add_rules,
     clear_rules,
@@ -59,7 +61,7 @@ from odradek.control.endpoints.state import (
     show_transaction,
     show_why,
 )
-from odradek.control.messages.clusters import NewCluster
+from odradek.control.messages.clusters import NewCluster, NewSnapshot
 from odradek.control.messages.deeds import (
     AdvertiseBody,
     AlterConfigs,
@@ -132,6 +134,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("DELETE", CLUSTER, remove_cluster, status=204),
     _row("POST", CLUSTER + "/reset", reset_cluster),
     _row("POST", CLUSTER + "/lease", renew),
+    _row("GET", "/snapshots", list_snapshots),
+    _row("POST", CLUSTER + "/snapshots", take_snapshot, body=NewSnapshot, status=201, body_required=True),
+    _row("DELETE", "/snapshots/{snapshot}", remove_snapshot, status=204),
     _row("GET", CLUSTER + "/rules", list_rules),
     _row("POST", CLUSTER + "/rules", add_rules, body=Any, status=201, body_required=True),
     _row("DELETE", CLUSTER + "/rules", clear_rules, status=204),

@@ -1,1 +1,1 @@
-"""The bodies and answers of the hub: what is sent as JSON, and what the OpenAPI document is made of."""
+"""The bodies and answers of the hub: JSON on the wire, and schemas of the OpenAPI document."""

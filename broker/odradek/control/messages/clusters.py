@@ -1,4 +1,4 @@
-"""What is sent and told about whole clusters."""
+"""Bodies and answers about whole clusters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ __all__ = [
     "ClusterView",
     "LEASE_S",
     "NewCluster",
+    "NewSnapshot",
     "NewTopic",
     "Overview",
     "RuleSummary",
+    "SnapshotView",
     "StoryLine",
 ]
 
@@ -27,27 +29,27 @@ LEASE_S = 60.0
 
 
 class NewTopic(Body):
-    """A topic that exists from the start; what is left out is left to the configuration."""
+    """A topic that exists from the start; fields that are left out are decided by the configuration."""
 
     name: Annotated[str, Meta(min_length=1)]
     partitions: Annotated[int, Meta(ge=1)] | None = None
     replication_factor: Annotated[int, Meta(ge=1)] | None = None
 
 
+# Clients remove `.` and `..` from a path, and a plain `$` would allow a line end.
+NAME = r"^(?!\.\.?$)[A-Za-z0-9._-]{1,64}$(?!\n)"
+
+
 class NewCluster(Body):
     """A cluster to be made; every field may be left out."""
 
     id: (
-        Annotated[
-            str,
-            # In a path `.` and `..` are taken away by clients, and `$` alone lets a line end follow.
-            Meta(
-                pattern=r"^(?!\.\.?$)[A-Za-z0-9._-]{1,64}$(?!\n)",
-                description="Its name in paths, neither . nor ..; else one is made.",
-            ),
-        ]
-        | None
+        Annotated[str, Meta(pattern=NAME, description="Its name in paths, neither . nor ..; else one is made.")] | None
     ) = None
+    from_: (
+        Annotated[str, Meta(description="A snapshot of this hub: the cluster is a fork, and goes on from there.")]
+        | None
+    ) = field(name="from", default=None)
     brokers: Annotated[int, Meta(ge=1, le=100, description="How many, with the ids 1, 2, …; else 1.")] | None = None
     node_ids: Annotated[list[int], Meta(description="The ids of the brokers in place of their number.")] | None = None
     topics: Annotated[
@@ -86,7 +88,30 @@ class ClusterMade(View):
     brokers: list[BrokerView]
     lease_s: float
     access: AccessView | None = None
-    """What clients need beside the bootstrap; null where they need nothing, or the hub did not set it up."""
+    """The settings that clients need besides the bootstrap; null if they need none, or the hub did not create them."""
+
+
+class NewSnapshot(Body):
+    """A snapshot to be taken of a cluster."""
+
+    name: Annotated[str, Meta(pattern=NAME, description="Its name in paths, neither . nor ..")]
+
+
+class SnapshotView(View):
+    """A snapshot that the hub keeps: clusters are made `from` it."""
+
+    name: str
+    cluster: str
+    """The cluster that it was taken of, which may be gone."""
+    cluster_id: str
+    """Kafka's, which forks have as well."""
+    brokers: list[int]
+    taken_at_ms: int
+    """The time of the brokers then: milliseconds since 1970."""
+    bytes_held: int
+    """Of all record batches; forks share them."""
+    directory: str | None
+    """Where it is, if the logs of the cluster are in a directory."""
 
 
 class AccessView(View):
@@ -95,9 +120,9 @@ class AccessView(View):
     protocol: str
     """SSL, SASL_PLAINTEXT or SASL_SSL"""
     ca: str | None
-    """What clients trust."""
+    """The certificates that clients trust."""
     certificate: str | None
-    """Key and certificate of a client, where nobody logs in."""
+    """Key and certificate of a client, for listeners without a login."""
     mechanism: str | None
     users: dict[str, str]
     """Passwords by user; the settings are those of the first."""
@@ -108,7 +133,7 @@ class AccessView(View):
 
 
 class BrokerView(View):
-    """A broker, and what it is doing."""
+    """A broker and its state."""
 
     id: int
     host: str
@@ -119,7 +144,7 @@ class BrokerView(View):
     """Whether the controller has given up on it: it was stopped, or paused for too long."""
     controller: bool
     connections: int
-    """Of clients."""
+    """Connections of clients."""
     parked: int
     """Requests that wait for something."""
     leads: int
@@ -138,7 +163,7 @@ class StoryLine(View):
     theme: str
     title: str
     symptom: str
-    """What somebody sees who does not know the cause."""
+    """The symptom that a user sees."""
 
 
 class Overview(View):

@@ -1,4 +1,4 @@
-"""What the bodies and answers of the hub have in common."""
+"""Common parts of the hub's bodies and answers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Unclean = Annotated[bool, Meta(description="To a broker that is out of sync, too
 
 
 class Body(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What a client sends: a field that there is not is refused."""
+    """A body from a client: unknown fields are refused."""
 
 
 class View(Struct, kw_only=True):
-    """What a client is told."""
+    """An answer to a client."""
 
 
 class Problem(Struct, kw_only=True, omit_defaults=True):
-    """What is wrong, as RFC 9457 has it."""
+    """An error, as in RFC 9457."""
 
     title: str
     status: int
@@ -30,6 +30,6 @@ class Problem(Struct, kw_only=True, omit_defaults=True):
     """One sentence."""
     type: str = "about:blank"
     field: str | None = None
-    """The JSON path of what is wrong in the body."""
+    """The JSON path of the mistake in the body."""
     nearest: Any = None
-    """What came nearest to what was waited for."""
+    """The state nearest to the one that was waited for."""

@@ -1,4 +1,4 @@
-"""What is sent to have something done to a cluster, and what is told of it."""
+"""Bodies and answers about actions on a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class AdvertiseBody(Body):
-    """The address that clients are told of a broker; it listens where it did."""
+    """The advertised address of a broker; the address on which it listens stays."""
 
     port: Annotated[int, Meta(ge=1, le=65535)]
     host: Annotated[str, Meta(min_length=1, description="The host; else it stays.")] | None = None
@@ -70,13 +70,13 @@ class MoveCoordinator(Body):
 
 
 class Moved(View):
-    """Who it is now."""
+    """The broker that it is now."""
 
     broker: int
 
 
 class EpochBody(Body):
-    """The producer epoch that an idle transactional id goes on at."""
+    """The producer epoch that an idle transactional id gets."""
 
     epoch: Annotated[int, Meta(ge=0, le=32767)]
 
@@ -115,7 +115,7 @@ class TimeView(View):
 
     now_ms: int
     ahead_ms: int
-    """Of the machine's clock; below 0 where it has stood still."""
+    """Difference to the machine's clock in ms; below 0 after the clock was stopped."""
     frozen: bool
 
 
@@ -132,7 +132,7 @@ class Released(View):
 
 
 class Verdict(View):
-    """What the rules say about what they expect."""
+    """The state of the rules' expectations."""
 
     unmet: list[str]
     """A sentence for each expectation that is not met."""

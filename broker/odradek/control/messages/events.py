@@ -1,4 +1,4 @@
-"""What is told of events, and what may be waited for."""
+"""Answers with events, and conditions to wait for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EventsPage(View):
     last: int
     """The number of the newest event of all; ask with `after` that one for those that follow."""
     lost: int = 0
-    """So many that were asked for have left the ring."""
+    """The number of requested events that are no longer stored."""
 
 
 class ForEvent(Body):
@@ -68,7 +68,7 @@ class ForTransaction(Body):
 
 
 class ForPartition(Body):
-    """A partition whose offsets have come so far."""
+    """A partition whose offsets are at least these."""
 
     topic: str
     partition: Annotated[int, Meta(ge=0)]
@@ -85,7 +85,7 @@ class ForGroup(Body):
 
 
 class ForTelemetry(Body):
-    """So many pushes of clients with a metric whose name begins so, of this client, as its last or not (KIP-714)."""
+    """A number of pushes with a metric with this prefix, of this client, each its last one or not (KIP-714)."""
 
     metric: str = ""
     client_id: str | None = None
@@ -94,7 +94,7 @@ class ForTelemetry(Body):
 
 
 class WaitBody(Body):
-    """What to wait for: one of these, or several that have to be so at once."""
+    """The condition to wait for: one of these, or several that must hold at once."""
 
     event: ForEvent | None = None
     rule: ForRule | None = None
@@ -106,7 +106,7 @@ class WaitBody(Body):
 
 
 class Came(View):
-    """What was waited for is so."""
+    """The conditions hold."""
 
     waited_ms: int
     found: list[Any]

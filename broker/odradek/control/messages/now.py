@@ -1,4 +1,4 @@
-"""What is told about a cluster at one moment, for people who look at it."""
+"""Answers about a cluster at one moment, for people."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class FeatureView(View):
 
 
 class WaitingView(ParkedView):
-    """A request that waits, with what it is about."""
+    """A waiting request, with its subject."""
 
     ids: dict[str, list[str | int]]
     """Which ids it carries, ten of each kind at most."""
     what: str
-    """What it waits for if no rule keeps it, in words."""
+    """The event for which it waits, in words, if no rule holds it."""
     kept: str | None
-    """held, delayed or dropped: what the rule does to it; null where none keeps it."""
+    """held, delayed or dropped: the action of the rule on it; null if there is none."""
 
 
 class NowView(View):
-    """What a cluster does now, with so many things of each kind at most."""
+    """A cluster at this moment, with a limited number of things of each kind."""
 
     id: str
     bootstrap: str
@@ -46,7 +46,7 @@ class NowView(View):
     """By name; where there are too many, those at rest are left out first. So with partitions and groups."""
     partitions: list[PartitionView]
     leaderless: list[TopicPartitionView]
-    """Partitions that nobody leads."""
+    """Partitions without a leader."""
     waiting: list[WaitingView]
     """Requests that wait, the oldest first."""
     rules: list[RuleReport]

@@ -1,4 +1,4 @@
-"""What is told about the state of a cluster: transactions, groups, partitions, telemetry."""
+"""Answers about the state of a cluster: transactions, groups, partitions, telemetry."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class OpenTransactionView(View):
 
 
 class GuardView(View):
-    """A producer whose transaction is about to begin in a partition: its coordinator is being asked."""
+    """A producer whose first write in a partition is being verified with its coordinator."""
 
     producer_id: int
     producer_epoch: int
@@ -136,14 +136,14 @@ class MetricView(View):
     kind: str
     """`gauge`, `sum`, `histogram`, `exponential_histogram` or `summary`."""
     value: float | None
-    """Of a histogram and a summary the sum; null for none, and for what is no number."""
+    """For a histogram or summary its sum; null for none, and if it is not a number."""
     count: int | None
     """How many values a histogram or a summary is made of."""
     attributes: dict[str, str]
 
 
 class PushView(View):
-    """What a client has pushed of its metrics (KIP-714)."""
+    """Metrics that a client has pushed (KIP-714)."""
 
     broker: int
     at_ms: int
@@ -158,9 +158,9 @@ class PushView(View):
     compression: str
     compressed_bytes: int
     labels: dict[str, str]
-    """What the client says of itself, such as `group_id`."""
+    """The client's labels, such as `group_id`."""
     metrics: list[MetricView]
-    """Those whose names begin as was asked for."""
+    """The metrics with the requested prefix."""
 
 
 class ParkedView(View):
@@ -173,7 +173,7 @@ class ParkedView(View):
     client_id: str | None
     from_broker: bool
     waits_for: list[str]
-    """What would wake it; empty for one that waits for another broker's answer or for time."""
+    """The event that wakes it; empty if it waits for another broker's answer or for time."""
     rule: str | None
     """The rule that holds, delays or has dropped it."""
     age_ms: int

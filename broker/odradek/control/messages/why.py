@@ -1,4 +1,4 @@
-"""What is told about what is stuck in a cluster."""
+"""Answers about things that are stuck in a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Holder", "Reason", "Remedy", "WhyView"]
 
 
 class Holder(View):
-    """What holds something up."""
+    """The cause of a wait."""
 
     about: str
     """rule, transaction, producer or broker"""
@@ -21,7 +21,7 @@ class Remedy(View):
     """A call of the hub that ends it, or has it end sooner."""
 
     label: str
-    """What it does, in a few words."""
+    """Its action, in a few words."""
     method: str
     path: str
     """Below `/clusters/{id}`, quoted."""
@@ -29,7 +29,7 @@ class Remedy(View):
 
 
 class Reason(View):
-    """One thing that is stuck, or that explains what clients have seen."""
+    """One thing that is stuck, or that explains the observations of clients."""
 
     about: str
     """rule, partition, transaction, group, request, broker or time"""
@@ -42,13 +42,13 @@ class Reason(View):
     """Since when, by the brokers' clock; null where that is not known."""
     held_by: list[Holder]
     ends: str | None
-    """What ends it; null where nothing does, or nothing has to."""
+    """The calls that end it; null if there is none, or none is needed."""
     remedies: list[Remedy] = field(default_factory=list)
     """Calls that end it; empty where no call does."""
 
 
 class WhyView(View):
-    """What is stuck in a cluster, and why; what holds up most comes first."""
+    """Everything that is stuck in a cluster, with causes; the one that holds up most comes first."""
 
     now_ms: int
     """By the brokers' clock."""

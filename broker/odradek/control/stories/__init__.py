@@ -1,4 +1,4 @@
-"""The situations of the KIPs, each a plan: `odradek stories` lists them, docs/stories/ tells them."""
+"""The situations of the KIPs, each as a plan: `odradek stories` lists them, docs/stories/ explains them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ __all__ = ["names", "read_story", "text_of"]
 
 
 def names() -> list[str]:
-    """The names of all stories."""
     ends = ".yaml"
     return sorted(each.name.removesuffix(ends) for each in files(__name__).iterdir() if each.name.endswith(ends))
 
 
 def text_of(name: str) -> str:
-    """The plan of a story, as YAML. Raises LookupError, a sentence, for one that there is not."""
+    """The plan of a story, as YAML. Raises LookupError with a sentence for an unknown story."""
     known = names()
     if name not in known:
         near = get_close_matches(name, known, 3, 0.4) or known
@@ -26,5 +25,5 @@ def text_of(name: str) -> str:
 
 
 def read_story(name: str) -> Plan:
-    """A story. Raises LookupError for one that there is not."""
+    """A story. Raises LookupError for an unknown one."""
     return read_plan(text_of(name), source=f"{name}.yaml")

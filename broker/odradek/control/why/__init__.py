@@ -1,7 +1,7 @@
-"""Why something is stuck in a cluster: what waits, since when, who or what holds it, and what ends it.
+"""The causes of waiting in a cluster: what is stuck, since when, what holds it, and what ends it.
 
-The data (`control/messages/why.py`) is made of the state of the brokers, read in their event loop; sentences say the
-same. A failing test, the hub and `odradek ctl why` show them.
+The data (`control/messages/why.py`) is made from the state of the brokers, read in their event loop; sentences express
+the same. A failing test, the hub and `odradek ctl why` show them.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ PARTS: tuple[Callable[[Scene], Iterator[Reason]], ...] = (
     other_rules,
     listening_requests,
 )
-"""What is stuck, in the order in which it is told: a rule that keeps a request explains most of what follows."""
+"""Kinds of stuck things, in the order of the output: a rule that holds a request explains most of the rest."""
 OF_A_KIND_MAX = 10
 AT_REST = "Nothing is stuck: no rule keeps a request, and all transactions, groups and partitions are at rest."
 
 
 def why(cluster: RunningCluster, recent: Recent, about: str | None = None) -> WhyView:
-    """What is stuck in a cluster, or what holds up one thing of it, with the newest of its events.
+    """All that is stuck in a cluster, or all that holds up one thing in it, with its newest events.
 
-    `about` is a rule, `TOPIC-PARTITION`, a topic, a transactional id, a group, or the id of a broker.
-    Raises LookupError where there is nothing of that name.
+    `about` is a rule, `TOPIC-PARTITION`, a topic, a transactional id, a group, or the id of a broker. Raises
+    LookupError for an unknown name.
     """
     scene = Scene(cluster)
     reasons = [reason for part in PARTS for reason in part(scene)]
@@ -61,7 +61,7 @@ def why(cluster: RunningCluster, recent: Recent, about: str | None = None) -> Wh
 
 
 def _about(name: str, reasons: Iterable[Reason]) -> Iterator[Reason]:
-    """What is said of this thing, and of what it holds up."""
+    """The sentences about this thing, and about the things that it holds up."""
     for reason in reasons:
         topic = reason.name.rpartition("-")[0] if reason.about == "partition" else None
         if name in (reason.name, topic) or any(holder.name == name for holder in reason.held_by):
@@ -80,14 +80,14 @@ def _is_there(scene: Scene, name: str) -> bool:
         or any(
             group.group_id == name
             for node in scene.nodes.values()
-            for shard in node.coordinators.of_groups()
+            for shard in node.group_coordinators.led()
             for group in shard.machine.listed((), ())
         )
     )
 
 
 def _sentences(reasons: list[Reason], about: str | None) -> Iterator[str]:
-    """The sentences, so many of each kind at most."""
+    """The sentences, up to a number of each kind."""
     if about is not None and not reasons:
         yield f"Nothing holds up {plain(about)}."
         return

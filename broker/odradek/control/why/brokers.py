@@ -1,4 +1,4 @@
-"""Brokers that do not hear, partitions that nobody leads, and a clock that stands still."""
+"""Paused brokers, partitions without a leader, and a stopped clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["leaderless_topics", "silent_brokers", "standing_clock"]
 
 
 def leaderless_topics(scene: Scene) -> Iterator[Reason]:
-    """Topics of which nobody leads a partition, or all."""
+    """Topics with partitions that have no leader."""
     cluster = scene.cluster
     for name, topic in sorted(cluster.controller.node.image.topics.items()):
         lost = [each for each in topic.partitions.values() if cluster.leads(each) == NO_LEADER]
@@ -64,7 +64,7 @@ def _silent(node_id: int, what: str, ends: str, deed: str) -> Reason:
 
 
 def standing_clock(scene: Scene) -> Iterator[Reason]:
-    """The brokers' clock, if it stands still."""
+    """The brokers' clock, if it is stopped."""
     if scene.cluster.clock.frozen:
         sentence = (
             f"The brokers' clock stands still at {clock(scene.now, day=True)} UTC: "

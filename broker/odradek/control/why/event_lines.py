@@ -22,10 +22,10 @@ EXCHANGES = frozenset({"request", "response"})
 
 
 def newest_lines(recent: Recent, count: int = LINES) -> list[str]:
-    """The newest events since the start of the cluster, the oldest first.
+    """The newest events since the start of the cluster, oldest first.
 
-    That a coordinator has written to its log is left out: what it has written says so itself. So are answers without an
-    error: what the request has brought about stands there.
+    Records of a coordinator are left out, because the change of state is an event of its own; so are answers without an
+    error, because their effects are events.
     """
     looked_at = recent.after(max(recent.start, recent.last - LOOK_BACK))
     return [event_text(each) for each in looked_at if not _is_bookkeeping(each.fact)][-count:]
@@ -46,14 +46,14 @@ def event_text(event: Happened) -> str:
 
 
 def _request(fields: Mapping[str, object]) -> list[str]:
-    """`END_TXN v5 of till`, and the error that it was answered."""
+    """`END_TXN v5 of till`, and the error in its answer."""
     who = "a broker" if fields.get("from_broker") else plain(fields.get("client_id") or "a client", VALUE_MAX)
     words = [f"{fields.get('api')} v{fields.get('version')} of {who}"]
     return [*words, f"error={fields['error']}"] if "error" in fields else words
 
 
 def _fields(fields: Mapping[str, object]) -> list[str]:
-    """What happened, as `name=value`; a topic with its partition is one thing, as is a state with the one before."""
+    """The content of an event as `name=value`; topic and partition become one value, as do the old and new state."""
     rest = dict(fields)
     words = []
     if "topic" in rest and "partition" in rest:

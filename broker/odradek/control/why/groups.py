@@ -1,4 +1,4 @@
-"""Groups that are not at rest."""
+"""Groups that are rebalancing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def restless_groups(scene: Scene) -> Iterator[Reason]:
     found = [
         (group.group_id, group.group_state, node.node_id, shard.machine)
         for node in scene.nodes.values()
-        for shard in node.coordinators.of_groups()
+        for shard in node.group_coordinators.led()
         for group in shard.machine.listed((), ())
         if group.group_state not in RESTING
     ]

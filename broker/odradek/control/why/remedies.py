@@ -1,4 +1,4 @@
-"""The calls of the hub that end what is stuck."""
+"""The calls of the hub that end a wait."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["advance", "of_broker", "of_kept", "release", "resume_clock"]
 
 
 def release(rule: str) -> Remedy:
-    """Serve what a rule holds."""
+    """Serve the requests that a rule holds."""
     return Remedy(label=f"Release {plain(rule)}", method="POST", path=f"/rules/{quote(rule, safe='')}/release", body={})
 
 
 def advance(until_ms: int | None, now: int) -> list[Remedy]:
-    """Let the brokers' clock go on to this time; nothing where there is no such time, or it has come."""
+    """Advance the brokers' clock to this time; nothing if there is no such time, or it has passed."""
     if until_ms is None or until_ms <= now:
         return []
     wait = until_ms - now
@@ -37,12 +37,11 @@ def of_broker(broker: int, deed: str) -> Remedy:
 
 
 def resume_clock() -> Remedy:
-    """Let the clock go on."""
     return Remedy(label="Resume the clock", method="POST", path="/time", body={"resume": True})
 
 
 def of_kept(kept: Iterable[Kept], now: int) -> list[Remedy]:
-    """What lets requests go on that rules keep, each call once."""
+    """The calls that release requests from rules, each call once."""
     return list({(each.path, each.label): each for each in _of_kept(kept, now)}.values())
 
 

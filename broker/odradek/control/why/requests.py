@@ -1,4 +1,4 @@
-"""Requests that wait, but for those that wait because of a rule."""
+"""Waiting requests, except those that a rule holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["listening_requests", "waited_for", "waiting_requests"]
 
 LISTENS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
-"""Consumers wait in these most of the time: that explains nothing."""
+"""APIs in which consumers wait most of the time, so that a wait explains nothing."""
 FOR_API = {
     ApiKey.JOIN_GROUP: "the other members of its group to join",
     ApiKey.SYNC_GROUP: "the leader of its group to assign partitions",
@@ -29,12 +29,12 @@ FOR_API = {
 
 
 def waiting_requests(scene: Scene) -> Iterator[Reason]:
-    """Every request of a client that waits, the longest first, but for those that wait for records."""
+    """Every waiting request of a client, longest first, except those that wait for records."""
     return _waiting(scene, listens=False)
 
 
 def listening_requests(scene: Scene) -> Iterator[Reason]:
-    """Every request of a client that waits for records, the longest first."""
+    """Every request of a client that waits for records, longest first."""
     return _waiting(scene, listens=True)
 
 
@@ -63,7 +63,7 @@ def _waiting(scene: Scene, *, listens: bool) -> Iterator[Reason]:
 
 
 def waited_for(call: Call, keys: Sequence[Hashable]) -> str:
-    """What a request waits for in words, by what would wake it."""
+    """The event for which a request waits, in words."""
     for key in keys:
         match key:
             case ("verified", transactional_id, _):

@@ -1,4 +1,4 @@
-"""What rules do to requests, or have done, or wait to do."""
+"""Rules: the requests that they hold, have changed, or wait for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERBS = {
 
 
 def keeping_rules(scene: Scene) -> Iterator[Reason]:
-    """Rules because of which requests wait, those that hold for ever first."""
+    """Rules that hold requests, those that hold for ever first."""
     for how in ("held", "dropped", "delayed"):
         of_rule: dict[str, list[Kept]] = {}
         for each in scene.kept:
@@ -59,7 +59,7 @@ def _keeping(name: str, kept: list[Kept], now: int) -> Reason:
 
 
 def other_rules(scene: Scene) -> Iterator[Reason]:
-    """What every other rule has seen: first those that expect something in vain, then those that did something."""
+    """The hits of all other rules: first those with an unmet expectation, then those that had an effect."""
     keeping = {each.armed.name for each in scene.kept}
     unmet = {armed.name: text for armed in scene.rules if (text := armed.unmet) is not None}
     for armed in scene.rules:
@@ -82,7 +82,7 @@ def _hit(armed: Armed, now: int) -> str:
 
 
 def _did(act: Act) -> str:
-    """What a rule has done to its requests, as a verb."""
+    """The action of a rule as a verb."""
     if act.error is not None:
         return f"answered {act.error} to"
     verbs = {

@@ -1,4 +1,4 @@
-"""What the sentences about a cluster are made of: one look at it, in its event loop."""
+"""One look at a cluster in its event loop, from which the sentences are made."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ REQUEST_MAX = 200
 
 
 def shown(request: SeenRequest) -> str:
-    """A request in a sentence."""
+    """A request as part of a sentence."""
     return plain(request, REQUEST_MAX)
 
 
 class Kept(Struct, frozen=True):
-    """A request that waits because of a rule."""
+    """A request that a rule holds, delays or drops."""
 
     armed: Armed
     how: str
@@ -35,11 +35,11 @@ class Kept(Struct, frozen=True):
     request: SeenRequest
     since_ms: int
     until_ms: int | None
-    """When it goes on by itself; None: never."""
+    """The time at which it goes on by itself; None: never."""
 
 
 class Scene:
-    """A cluster as it is now, with what several sentences look up."""
+    """A cluster at this moment, with the look-ups that several sentences need."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         self.cluster = cluster
@@ -50,18 +50,18 @@ class Scene:
         self.entries: list[tuple[Node, Entry]] = [
             (node, entry)
             for node in self.nodes.values()
-            for shard in node.coordinators.of_transactions()
+            for shard in node.transaction_coordinators.led()
             for entry in shard.machine.entries()
         ]
         self._by_producer = {entry.producer_id: (node, entry) for node, entry in self.entries}
 
     def holder_of(self, producer_id: int, topic: str, index: int) -> tuple[Node, Entry] | None:
-        """Who knows of a transaction of this producer in a partition: its coordinator, and what that has of it."""
+        """The coordinator that knows the transaction of this producer in a partition, and its entry there."""
         found = self._by_producer.get(producer_id)
         return found if found is not None and (topic, index) in found[1].partitions else None
 
     def kept_of(self, entry: Entry) -> list[Kept]:
-        """The requests about a transactional id, or its producer, that wait because of a rule."""
+        """The requests about a transactional id, or its producer, that rules hold."""
         return [
             each
             for each in self.kept

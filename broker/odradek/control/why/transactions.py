@@ -1,4 +1,4 @@
-"""Transactions that are not at rest, and the partitions whose last stable offset they hold back."""
+"""Open and ending transactions, and the partitions whose last stable offset they hold back."""
 
 from __future__ import annotations
 
@@ -68,34 +68,31 @@ def _facts(node: Node, entry: Entry) -> OpenTransaction:
 
 
 def _since(entry: Entry) -> int:
-    """Since when it is open (ms); of one that has no beginning, since when it is what it is."""
+    """Since when the transaction is open (ms); if it has no start, since when it is in its state."""
     return entry.last_update_timestamp if entry.start_timestamp == NONE else entry.start_timestamp
 
 
 def aborted_at(node: Node, entry: Entry) -> int | None:
-    """When the coordinator aborts an open transaction (ms); None where it does not."""
-    shard = node.coordinators.transactional(entry.transactional_id)
+    """When the coordinator aborts an open transaction (ms); None if it does not."""
+    shard = node.transaction_coordinators.of(entry.transactional_id)
     return None if isinstance(shard, Refused) else shard.machine.aborted_at(entry.transactional_id)
 
 
 def _owing(node: Node, entry: Entry) -> list[str]:
-    """The partitions that lack the marker."""
-    shard = node.coordinators.transactional(entry.transactional_id)
+    """The partitions without their marker."""
+    shard = node.transaction_coordinators.of(entry.transactional_id)
     owing = () if isinstance(shard, Refused) else shard.machine.owing(entry.transactional_id)
     return [f"{topic}-{index}" for topic, index in owing]
 
 
 def _by_rules(kept: list[Kept]) -> str:
-    """Which requests about it wait because of which rules, in words."""
+    """The requests about the transaction that rules hold, in words."""
     said = [f"its {each.request.api} is {each.how} by rule {plain(each.armed.name)}" for each in kept[:3]]
     return ", ".join(dict.fromkeys(said))
 
 
 def _rules(kept: list[Kept]) -> list[Holder]:
     return [Holder(about="rule", name=name) for name in dict.fromkeys(each.armed.name for each in kept)]
-
-
-# ---------------------------------------------------------------------- partitions
 
 
 def lagging_partitions(scene: Scene) -> Iterator[Reason]:
@@ -128,7 +125,7 @@ def _lagging(scene: Scene, node: Node, partition: Partition) -> Reason:
 
 
 def _holding_back(scene: Scene, partition: Partition) -> tuple[str, int | None, list[Holder], str | None, list[Remedy]]:
-    """What keeps the last stable offset where it is: in words, since when, who, what ends it, and which calls do."""
+    """Why the last stable offset does not advance, since when, what ends it, and the calls that do."""
     state, at = partition.producers, partition.last_stable_offset
     first = min(state.ongoing, default=None)
     ended = next((each for each in state.unreplicated if each.first_offset == at), None)

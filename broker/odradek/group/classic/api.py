@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import DENIED, allowed, allowed_on_each, asks, denied, in_series
 from odradek.core.machine import Refused
-from odradek.group.api import GROUP_OPERATIONS, group_shard, refusal
-from odradek.group.needs import with_operations
-from odradek.host.endpoint import Serve, endpoint
+from odradek.group.api import GROUP_OPERATIONS, client_of, group_shard, refusal, with_operations
+from odradek.host.call import Serve
+from odradek.host.endpoint import endpoint
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.apis import (
     DELETE_GROUPS,
@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
     from odradek.group.shard import GroupShard
     from odradek.host.call import Call
-    from odradek.host.coordinators import Coordinators
+    from odradek.host.host import Host
+    from odradek.host.shard import CoordinatorsOf
     from odradek.share.state_client import ShareStateClient
     from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
     from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
@@ -62,9 +61,9 @@ __all__ = ["GroupApi"]
 
 READ, DESCRIBE, DELETE, GROUP = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE, AclResource.GROUP
 NULL_PROTOCOL_FROM = 7
-"""JoinGroup version from which no protocol is null and not empty."""
+"""The first JoinGroup version in which a missing protocol is null, not empty."""
 PROTOCOL_NAMED_FROM = 5
-"""SyncGroup version from which a member has to say the protocol and its type."""
+"""The first SyncGroup version in which a member has to name protocol and protocol type."""
 ANSWERED_WITH_MEMBER_ID = frozenset(
     {
         ErrorCode.FENCED_INSTANCE_ID,
@@ -74,7 +73,7 @@ ANSWERED_WITH_MEMBER_ID = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
     }
 )
-"""Errors with which JoinGroup hands back the member id of the request."""
+"""Errors with which JoinGroup returns the member id of the request."""
 
 
 @asks("READ on the group")
@@ -90,7 +89,7 @@ async def _may_join(
 async def _protocol_named(
     authority: Authority, call: Call[SyncGroupRequest], serve: Serve[SyncGroupRequest, SyncGroupResponse]
 ) -> SyncGroupResponse:
-    """Kafka looks at the protocol before it looks at permissions and at the group."""
+    """Check the protocol before the permissions and the group, as Kafka does."""
     if _names_no_protocol(call):
         return denied(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, SyncGroupResponse)
     return await serve(call)
@@ -107,7 +106,7 @@ async def _listed(
 
 
 def _names_no_protocol(call: Call[SyncGroupRequest]) -> bool:
-    """Whether a member does not say the protocol (KIP-559)."""
+    """Whether the request lacks the protocol (KIP-559)."""
     request = call.request
     return call.version >= PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name)
 
@@ -116,22 +115,17 @@ class GroupApi:
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup; of all kinds of groups DescribeGroups, ListGroups, DeleteGroups."""
 
     def __init__(
-        self,
-        coordinators: Coordinators,
-        *,
-        share_states: Callable[[], ShareStateClient],
-        clock: Clock,
-        turns: Turns,
+        self, node: Host, coordinators: CoordinatorsOf[GroupShard], share_states: Callable[[], ShareStateClient]
     ) -> None:
         self._coordinators = coordinators
         self._share_states = share_states
         """The client of share coordinators; imported by the first share group."""
-        self._clock = clock
-        self._turns = turns
+        self._clock = node.clock
+        self._turns = node.turns
 
     @endpoint(JOIN_GROUP, needs=_may_join)
     async def join_group(self, call: Call[JoinGroupRequest]) -> JoinGroupResponse:
-        """Take part in the next generation; parked until it is known."""
+        """JoinGroup: parked until the next generation is known."""
         request = call.request
         version = call.version
         outcome: JoinGroupResponse | Refused
@@ -139,8 +133,7 @@ class GroupApi:
         if isinstance(shard, Refused):
             outcome = shard
         else:
-            client_id, host = call.client_id or "", f"/{call.host}"
-            outcome = await shard.carry_out(shard.machine.join(request, version, client_id, host, self._clock.now))
+            outcome = await shard.carry_out(shard.machine.join(request, version, client_of(call), self._clock.now))
         if isinstance(outcome, Refused):
             error = refusal(outcome)
             member_id = request.member_id if error in ANSWERED_WITH_MEMBER_ID else ""
@@ -153,7 +146,7 @@ class GroupApi:
 
     @endpoint(SYNC_GROUP, needs=in_series(_protocol_named, allowed(READ, GROUP, of=lambda request: request.group_id)))
     async def sync_group(self, call: Call[SyncGroupRequest]) -> SyncGroupResponse:
-        """Fetch the member's assignment, or bring everybody's; parked until the leader has."""
+        """SyncGroup: the leader brings the assignment; the other members are parked until it has."""
         request = call.request
         if _names_no_protocol(call):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -165,7 +158,7 @@ class GroupApi:
 
     @endpoint(HEARTBEAT, needs=allowed(READ, GROUP, of=lambda request: request.group_id))
     async def heartbeat(self, call: Call[HeartbeatRequest]) -> HeartbeatResponse:
-        """Keep the session of a member alive."""
+        """Heartbeat: renews the member's session."""
         request = call.request
         shard = group_shard(self._coordinators, request.group_id)
         if isinstance(shard, Refused):
@@ -177,7 +170,7 @@ class GroupApi:
 
     @endpoint(LEAVE_GROUP, needs=allowed(READ, GROUP, of=lambda request: request.group_id))
     async def leave_group(self, call: Call[LeaveGroupRequest]) -> LeaveGroupResponse:
-        """Let members go."""
+        """LeaveGroup."""
         request = call.request
         shard = group_shard(self._coordinators, request.group_id)
         if isinstance(shard, Refused):
@@ -200,7 +193,7 @@ class GroupApi:
         in_parts=True,
     )
     async def describe_groups(self, call: Call[DescribeGroupsRequest]) -> DescribeGroupsResponse:
-        """Say what state groups are in, and who their members are."""
+        """DescribeGroups: the state of each group, and its members."""
         request = call.request
         response = DescribeGroupsResponse()
         async for some in self._turns.share(call, request.groups):
@@ -219,10 +212,10 @@ class GroupApi:
 
     @endpoint(LIST_GROUPS, needs=_listed)
     async def list_groups(self, call: Call[ListGroupsRequest]) -> ListGroupsResponse:
-        """List the groups that this broker coordinates."""
+        """ListGroups: the groups that this broker coordinates."""
         request = call.request
         groups: list[ListedGroup] = []
-        for shard in self._coordinators.of_groups():
+        for shard in self._coordinators.led():
             if shard.loading:
                 return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             groups += shard.machine.listed(request.states_filter, request.types_filter)
@@ -240,7 +233,7 @@ class GroupApi:
         in_parts=True,
     )
     async def delete_groups(self, call: Call[DeleteGroupsRequest]) -> DeleteGroupsResponse:
-        """Delete groups without members, with their offsets."""
+        """DeleteGroups: only groups without members; their offsets go too."""
         request = call.request
         results: list[DeletableGroupResult] = []
         async for some in self._turns.share(call, list(dict.fromkeys(request.groups_names))):
@@ -252,7 +245,7 @@ class GroupApi:
         states = await shard.carry_out(shard.machine.share.deleting(group_id))
         if states is None or isinstance(states, Refused):
             return states
-        from odradek.group.share.state_calls import delete_states  # few clusters have share groups
+        from odradek.share.state_calls import delete_states  # few clusters have share groups
 
         return next(iter((await delete_states(self._share_states(), self._turns, states)).values()), None)
 

@@ -1,8 +1,8 @@
-"""A classic group: its members, its generation and what it waits for.
+"""A classic group: its members, its generation, and the requests that it waits for.
 
-Everything here is volatile but the last generation, which `group.records` writes when the leader has assigned
-partitions; a group that is read back from the log has that generation and its members, and no timers.
-Who calls decides and answers (`group.classic_protocol`); a group only keeps its own invariants.
+Only the last generation is durable: `group.records` writes it when the leader has assigned partitions. A group that is
+read back from the log has that generation and its members, and no timers.
+Callers decide and answer (`group.classic_protocol`); a group only keeps its own invariants.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from odradek.group.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from odradek.group.classic.states import ALLOWED, GroupState
-from odradek.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ __all__ = ["ClassicGroup"]
 class ClassicGroup:
     """A group of the classic protocol; without a protocol type it only keeps offsets (a "simple" group)."""
 
+    kind = "classic"
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -36,37 +38,35 @@ class ClassicGroup:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self._supporters: Counter[str] = Counter()
-        """How many members support each protocol."""
+        """Number of members that support each protocol."""
         self.static_members: dict[str, str] = {}
         self.subscribed_topics: frozenset[str] | None = None
-        """Topics that members subscribe to; None if that cannot be known."""
+        """Topics that members subscribe to; None if the subscriptions cannot be read."""
 
         self.pending_joins: dict[str, int] = {}
-        """Member ids that were given out (KIP-394) and have not joined, with the end of their session (ms)."""
+        """Ends of sessions (ms) of member ids that were given out and have not joined (KIP-394)."""
         self.pending_syncs: set[str] = set()
-        """Members of this generation whose SyncGroup has not come."""
+        """Members of this generation without a SyncGroup."""
         self.sessions_to_begin: set[str] = set()
-        """Members whose session begins at the next look at the clock: `apply` does not know the time."""
+        """Members whose session begins at the next step with a time: `apply` does not know the time."""
 
         self.join_deadline: int | None = None
         self.sync_deadline: int | None = None
         self.initial_delay_ms: int | None = None
-        """The last delay of the first rebalance of a group; None once it is not put off any further."""
+        """The last delay of a new group's first rebalance; None when there is no further delay."""
         self.initial_remaining_ms = 0
         self.new_member_added = False
         self.transitions: list[tuple[GroupState, GroupState]] = []
         """State changes that are not in the event log yet."""
         self.record_deadline: int | None = None
-        """When the log owes a record of this new group; None if it has one, or if one is on its way."""
+        """When a record of this new group must be written; None if there is one, or one is on its way."""
         self.debts: tuple[LogRecord, ...] = ()
-        """Records to write before that: the end of the consumer group whose place this one has taken."""
+        """Records to write before that: tombstones of the consumer group that this group replaces."""
         self.rebalance_owed = False
-        """Whether the group begins with a rebalance: it was a consumer group, and its members change."""
-
-    # ------------------------------------------------------------------ state
+        """Whether the group starts with a rebalance: it was a consumer group whose members change."""
 
     def enter(self, state: GroupState, now: int) -> None:
-        """Go to another state; entering it from this one must be allowed."""
+        """Change the state; asserts that this transition is allowed."""
         assert self.state in ALLOWED[state], f"group {self.group_id}: {self.state.value} to {state.value}"
         self.transitions.append((self.state, state))
         self.previous_state = self.state
@@ -74,7 +74,7 @@ class ClassicGroup:
         self.state_timestamp = now
 
     def begin_generation(self, now: int) -> None:
-        """Every member that is left has joined (or none is left): count on, and select the protocol."""
+        """All remaining members have joined, or there are none: raise the generation and select the protocol."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
@@ -92,7 +92,7 @@ class ClassicGroup:
         leader: str | None,
         state_timestamp: int,
     ) -> None:
-        """Be what the log says; no transition led here."""
+        """Set the state that the log has, without a transition."""
         self.state = state
         self.generation = generation
         self.protocol_type = protocol_type
@@ -108,11 +108,10 @@ class ClassicGroup:
 
     @property
     def is_consumer_group(self) -> bool:
-        """Whether the members' metadata can be understood as subscriptions."""
+        """Whether the members' metadata are subscriptions of consumers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member may be reading this topic."""
         if self.subscribed_topics is None:
             return self.is_consumer_group
         return topic in self.subscribed_topics
@@ -126,10 +125,8 @@ class ClassicGroup:
             return None
         return subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
 
-    # ------------------------------------------------------------------ members
-
     def add(self, member: Member, protocol_type: str) -> None:
-        """A new member; the first one brings the protocol type, and leads."""
+        """Add a member; the first one sets the protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = protocol_type
         assert self.protocol_type == protocol_type, f"group {self.group_id}: two protocol types"
@@ -144,7 +141,7 @@ class ClassicGroup:
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> Member | None:
-        """Forget a member, or a member id that was given out."""
+        """Remove a member, or a member id that was given out."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supports_no_more(member)
@@ -158,7 +155,7 @@ class ClassicGroup:
         return member
 
     def replace(self, old: Member, member: Member) -> None:
-        """A static member has a new member id; all else that it had it keeps (KIP-345, "Static Membership")."""
+        """Give a static member a new member id; everything else stays (KIP-345, "Static Membership")."""
         assert old.instance_id is not None, "only a static member can be replaced"
         # It keeps its place, so that the order of members (and a new leader) does not depend on restarts.
         self.members = {
@@ -189,7 +186,6 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members have joined."""
         return not self.pending_joins and all(member.join is not None for member in self.members.values())
 
     @property
@@ -198,11 +194,11 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the most patient member allows."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def refusal_of_member(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
-        """Why this is no member of the group; None if it is one."""
+        """The error for a request of this member; None if it is a member of the group."""
         if instance_id is not None:
             current = self.static_members.get(instance_id)
             if current is None:
@@ -210,8 +206,6 @@ class ClassicGroup:
             if current != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
-
-    # ------------------------------------------------------------------ protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with these protocols can join."""
@@ -222,13 +216,13 @@ class ClassicGroup:
         return any(self._supporters[name] == len(self.members) for name, _ in protocols)
 
     def offer(self, member: Member, protocols: Protocols) -> None:
-        """A member that supports others from now on."""
+        """Replace the protocols that a member supports."""
         self._supports_no_more(member)
         member.protocols = protocols
         self._supporters.update(name for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol that most members prefer, of those that all support."""
+        """The protocol that most members prefer, among those that all support."""
         common = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(common) for member in self.members.values())
         return max(votes, key=lambda name: votes[name])
@@ -240,10 +234,7 @@ class ClassicGroup:
             if not supporters[name]:
                 del supporters[name]
 
-    # ------------------------------------------------------------------ time
-
     def next_deadline(self) -> int | None:
-        """When something about this group has to be done."""
         return min(self._deadlines(), default=None)
 
     def _deadlines(self) -> Iterator[int]:
@@ -256,13 +247,13 @@ class ClassicGroup:
                 yield member.deadline
 
     def renew(self, member_id: str, now: int) -> int:
-        """A sign of life: the member's session begins again, and ends then (ms)."""
+        """Restart the member's session; returns its end (ms)."""
         member = self.members[member_id]
         member.deadline = now + member.session_timeout_ms
         return member.deadline
 
     def begin_sessions(self, now: int) -> None:
-        """Begin the sessions that could not be begun when their cause came, because that did not know the time."""
+        """Begin the sessions that wait for a known time."""
         for member_id in self.sessions_to_begin:
             self.renew(member_id, now)
         self.sessions_to_begin.clear()

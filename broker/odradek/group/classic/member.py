@@ -1,4 +1,4 @@
-"""One member of a classic group, and the requests of it that wait."""
+"""A member of a classic group, and its parked requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Token(NamedTuple):
-    """Names a request that waits; the number tells a repeated request from the one before."""
+    """Identifies a parked request; the number tells a repeated request from the one before."""
 
     group_id: str
     member_id: str
@@ -25,14 +25,14 @@ class Token(NamedTuple):
 
 
 GONE: Final = Token("", "", -1)
-"""In place of a token whose client went away: the member still counts as waiting, but nobody is there to be told.
-
-Kafka cannot see that either, for a socket with a parked request is not read.
+"""In place of a token whose client is gone: the member still counts as waiting. Kafka cannot see that either, because
+it
+does not read a socket with a parked request.
 """
 
 
 class Member(Struct):
-    """A member as the coordinator sees it; only what `group.records` writes outlives a failover."""
+    """A member as the coordinator sees it; only the content of `group.records` outlives a failover."""
 
     member_id: str
     instance_id: str | None
@@ -46,7 +46,7 @@ class Member(Struct):
     sync: Token | None = None
     is_new: bool = False
     deadline: int | None = None
-    """When its session ends (ms); None: it does not, until the session is begun again."""
+    """End of its session (ms); None: it does not end until the session begins again."""
 
     @property
     def is_static(self) -> bool:
@@ -54,14 +54,13 @@ class Member(Struct):
 
     @property
     def satisfied(self) -> bool:
-        """Whether the end of its session is ignored: a member that waits for a rebalance cannot send heartbeats.
+        """Whether the session cannot end now: a member that waits for a rebalance cannot send heartbeats.
 
-        A new member is not: clients that time out and join again under new ids would pile up.
+        A new member does not count: clients that time out and join again under new ids would pile up.
         """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """The member's metadata for this protocol, which it must support."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
@@ -79,7 +78,7 @@ class Member(Struct):
 
 
 def protocols_of(protocols: Iterable[JoinGroupRequestProtocol]) -> Protocols:
-    """The protocols of a request; of two with one name the first counts, as in Kafka's keyed collections."""
+    """The protocols of a request; of two with the same name the first counts, as in Kafka's keyed collections."""
     first: dict[str, bytes] = {}
     for protocol in protocols:
         first.setdefault(protocol.name, protocol.metadata)
@@ -87,5 +86,5 @@ def protocols_of(protocols: Iterable[JoinGroupRequestProtocol]) -> Protocols:
 
 
 def rebalance_timeout_of(request: JoinGroupRequest, version: int) -> int:
-    """KIP-62 gave rebalances a timeout of their own, in version 1; before it was the session's."""
+    """The rebalance timeout; before version 1 (KIP-62) it was the session timeout."""
     return request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms

@@ -1,4 +1,4 @@
-"""The answers of a classic group to JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""The responses of a classic group to JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 A JoinGroup waits until every member has joined or the rebalance timeout has passed,
 a SyncGroup until the leader's assignment is in the log.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.group.classic.group import ClassicGroup
     from odradek.group.classic.waits import Waits
+    from odradek.group.modern_member import Client
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest
     from odradek.wire.messages.join_group_request import JoinGroupRequest
     from odradek.wire.messages.leave_group_request import MemberIdentity
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
 __all__ = ["ClassicProtocol"]
 
 MEMBER_ID_REQUIRED_FROM = 4
-"""JoinGroup version from which a new dynamic member has to join again with the id that it is given (KIP-394)."""
+"""The first JoinGroup version in which a new dynamic member has to join again with the id that it gets (KIP-394)."""
 SKIP_ASSIGNMENT_FROM = 9
-"""JoinGroup version from which a static leader that comes back learns that it still leads (KIP-814)."""
+"""The first JoinGroup version in which a returning static leader learns that it still leads (KIP-814)."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a new member may wait in a rebalance; it has no id yet to send heartbeats with."""
+"""How long a new member may wait in a rebalance: it has no id yet for heartbeats."""
 
 
 class ClassicProtocol:
-    """Decides about the groups that it is handed; it keeps no state but theirs."""
+    """Decides about requests to the groups that it is given; it keeps no state besides theirs."""
 
     def __init__(self, config: Config, waits: Waits, rebalance: Rebalance, member_suffix: Callable[[], str]) -> None:
         self._config = config
@@ -48,19 +49,16 @@ class ClassicProtocol:
         self._rebalance = rebalance
         self._member_suffix = member_suffix
 
-    # ------------------------------------------------------------------ JoinGroup
-
     def join(
         self,
         group: ClassicGroup,
         request: JoinGroupRequest,
         *,
         version: int,
-        client_id: str,
-        client_host: str,
+        client: Client,
         now: int,
     ) -> Decision[JoinGroupResponse]:
-        """A member asks to be part of the next generation."""
+        """JoinGroup."""
         if not self._has_room(group, request.member_id):
             self._rebalance.drop(group, request.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED)
             return Refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -70,8 +68,8 @@ class ClassicProtocol:
         joining = Member(
             member_id=request.member_id,
             instance_id=request.group_instance_id,
-            client_id=client_id,
-            client_host=client_host,
+            client_id=client.id,
+            client_host=client.host,
             rebalance_timeout_ms=rebalance_timeout_of(request, version),
             session_timeout_ms=request.session_timeout_ms,
             protocols=protocols,
@@ -141,7 +139,7 @@ class ClassicProtocol:
     def _replace(
         self, group: ClassicGroup, old: Member, joining: Member, *, version: int, now: int
     ) -> Decision[JoinGroupResponse]:
-        """KIP-345: a static member has restarted; requests that wait under its old member id are fenced."""
+        """KIP-345: a static member has restarted; requests parked under its old member id are fenced."""
         self._waits.end_both(old, ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id)
         old_leader = group.leader
         joining.assignment = old.assignment
@@ -167,10 +165,8 @@ class ClassicProtocol:
         assert not records, "a group in which somebody waits is not empty"
         return self._waits.decision(token)
 
-    # ------------------------------------------------------------------ SyncGroup
-
     def sync(self, group: ClassicGroup, request: SyncGroupRequest) -> Decision[SyncGroupResponse]:
-        """A member asks for its assignment; the leader's request brings everybody's."""
+        """SyncGroup; the leader's request has the assignment of all members."""
         refusal = self._refusal_of_sync(group, request)
         if refusal is not None:
             return Refused(refusal)
@@ -208,10 +204,8 @@ class ClassicProtocol:
         # It counts as synced when the record is applied; if that never comes the sync timeout goes on.
         return Awaited((group_record(group, assignments),), self._waits.begin_sync(group, leader))
 
-    # ------------------------------------------------------------------ Heartbeat and LeaveGroup
-
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
-        """A member says that it lives, and asks whether it has to join again; it is for the caller to renew it."""
+        """Heartbeat; the caller renews the session."""
         refusal = group.refusal_of_member(request.member_id, request.group_instance_id)
         if refusal is None and request.generation_id != group.generation:
             refusal = ErrorCode.ILLEGAL_GENERATION
@@ -220,7 +214,7 @@ class ClassicProtocol:
         return Answered(HeartbeatResponse(error_code=HEARTBEAT[group.state]))
 
     def leave(self, group: ClassicGroup, leaving: list[MemberIdentity], now: int) -> Decision[LeaveGroupResponse]:
-        """Members leave, or an admin removes them by their instance ids (KIP-345)."""
+        """LeaveGroup: members leave, or an admin removes them by instance id (KIP-345)."""
         responses = [
             MemberResponse(
                 member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=self._leave(group, each)

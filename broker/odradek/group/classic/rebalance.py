@@ -1,7 +1,7 @@
-"""How a classic group gets from one generation to the next, and what time does to it.
+"""The steps of a classic group from one generation to the next, and its timeouts.
 
 Kafka's `GroupMetadataManager` is the reference for each step.
-The functions that may leave a group without members return the record that the log has to hold then.
+Functions that may leave a group without members return the record to write then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Rebalance", "assigned", "joined"]
 
 
 def joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """The present generation, for this member: only the leader gets the list of members."""
+    """The response to JoinGroup; only the leader gets the list of members."""
     assert group.leader is not None, f"group {group.group_id} has members and no leader"
     members: list[JoinGroupResponseMember] = []
     if member.member_id == group.leader:
@@ -47,27 +47,24 @@ def joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
 
 
 def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
-    """The partitions of a member."""
     return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)
 
 
 class Rebalance:
-    """Moves groups; it keeps no state but theirs."""
+    """Moves groups between generations; it keeps no state besides theirs."""
 
     def __init__(self, config: Config, waits: Waits) -> None:
         self._config = config
         self._waits = waits
 
-    # ------------------------------------------------------------------ membership has changed
-
     def somebody_joined(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """Begin a rebalance, or complete the one under way if all members have joined."""
+        """Begin a rebalance, or complete the present one if all members have joined."""
         if group.state in REBALANCEABLE:
             return self.prepare(group, now)
         return self._complete_if_joined(group, now)
 
     def somebody_left(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """The same, but an empty group has nothing to begin."""
+        """As `somebody_joined`, except that an empty group begins no rebalance."""
         if group.state is GroupState.EMPTY:
             return []
         return self.somebody_joined(group, now)
@@ -79,10 +76,8 @@ class Rebalance:
             return self._complete(group, now)
         return []
 
-    # ------------------------------------------------------------------ the steps
-
     def prepare(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """Begin a rebalance: everybody has to join again."""
+        """Begin a rebalance: every member has to join again."""
         initial = group.state is GroupState.EMPTY
         if group.state is GroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
@@ -103,7 +98,7 @@ class Rebalance:
         return []
 
     def _put_off(self, group: ClassicGroup, delay_ms: int, remaining_ms: int, now: int) -> None:
-        """KIP-134: give more members the time to come before a new group assigns partitions."""
+        """KIP-134: delay the first rebalance of a new group, so that more members can join."""
         group.initial_delay_ms = delay_ms
         group.initial_remaining_ms = remaining_ms
         group.join_deadline = now + delay_ms
@@ -119,7 +114,7 @@ class Rebalance:
         return self._complete(group, now)
 
     def _complete(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """The members that have joined are the next generation; static members stay even if they have not (KIP-345)."""
+        """The members that joined form the next generation; static members stay in any case (KIP-345)."""
         group.join_deadline = group.initial_delay_ms = None
         for member in [each for each in group.members.values() if each.join is None and not each.is_static]:
             group.remove(member.member_id)
@@ -139,13 +134,13 @@ class Rebalance:
         return []
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
-        """The member has asked for its assignment."""
+        """The member has sent its SyncGroup."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
             group.sync_deadline = None
 
     def recorded(self, group: ClassicGroup, value: GroupMetadataValue) -> None:
-        """The log has a record of this group: if it is the assignment that members wait for, they get it."""
+        """The log has a record of this group: answer the members that wait for this assignment."""
         group.record_deadline = None
         awaited = group.state is GroupState.COMPLETING_REBALANCE and value.generation == group.generation
         if not awaited or not value.members:
@@ -162,22 +157,20 @@ class Rebalance:
                 group.sessions_to_begin.add(member.member_id)
 
     def drop(self, group: ClassicGroup, member_id: str, error: ErrorCode) -> None:
-        """Remove a member, or a member id that was given out; what of it waits is refused."""
+        """Remove a member, or a member id that was given out; its parked requests are refused."""
         member = group.remove(member_id)
         if member is not None:
             self._waits.end_both(member, error)
 
-    # ------------------------------------------------------------------ time
-
     def load(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """The first look at a group that was read back from the log: sessions begin, a group too large rebalances."""
+        """First step of a group read from the log: sessions begin, and a group that is too large rebalances."""
         group.begin_sessions(now)
         if group.state is GroupState.STABLE and len(group.members) > self._config.group_max_size:
             return self.prepare(group, now)
         return []
 
     def begin(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """Begin the sessions of a group that has just come, and the rebalance that it may owe."""
+        """Begin the sessions of a new group, and its rebalance if it owes one."""
         group.begin_sessions(now)
         if not group.rebalance_owed:
             return []
@@ -223,7 +216,7 @@ class Rebalance:
         return records
 
     def _expire_syncs(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        """KAFKA-13419: members that joined and then never asked for their assignment hold up the others."""
+        """KAFKA-13419: remove members that joined and never sent SyncGroup, because the others wait for them."""
         group.sync_deadline = None
         if not group.pending_syncs:
             return []

@@ -1,9 +1,9 @@
-"""The states of a classic group and what each of them answers, as tables.
+"""The states of a classic group and its answers in each, as tables.
 
 Kafka's `ClassicGroupState` names the states.
-A state is volatile: what the log keeps of a group is its last generation, and a coordinator that takes over begins
-in `STABLE` or, without members, in `EMPTY`.
-Each table below is keyed by small enums only, so that every row can be listed; a guard is computed before the lookup.
+A state is volatile: the log only has the last generation, and a new coordinator begins in `STABLE` or, without members,
+in `EMPTY`.
+Each table is keyed by small enums, so that every row can be listed; guards are computed before the lookup.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class GroupState(Enum):
-    """Where a classic group stands in its rebalance."""
+    """The progress of a group's rebalance."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -50,14 +50,14 @@ ALLOWED: dict[GroupState, frozenset[GroupState]] = {
     _STABLE: frozenset({_COMPLETING}),
     _DEAD: frozenset({_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD}),
 }
-"""From which states a state may be entered (Kafka's `validPreviousStates`)."""
+"""For each state the states before it (Kafka's `validPreviousStates`)."""
 
 REBALANCEABLE = ALLOWED[_PREPARING]
 """States in which a change of membership starts a rebalance; in `PREPARING_REBALANCE` one is under way."""
 
 
 class Rejoin(Enum):
-    """The effect of a JoinGroup of a member that the group knows."""
+    """The effect of a JoinGroup from a known member."""
 
     UPDATE = "take the new metadata and rebalance"
     CURRENT = "answer the current generation"
@@ -88,7 +88,7 @@ REJOIN: dict[tuple[GroupState, bool, bool], Rejoin] = {
 
 
 class Replace(Enum):
-    """The effect of a static member that comes back under a new member id (KIP-345)."""
+    """The effect of a static member that returns with a new member id (KIP-345)."""
 
     STORE = "keep the generation, store the new member id"
     REBALANCE = "rebalance"
@@ -104,11 +104,11 @@ REPLACE: dict[tuple[GroupState, bool], Replace] = {
     (_PREPARING, False): Replace.COMPLETE,
     (_PREPARING, True): Replace.COMPLETE,
 }
-"""By state, and whether the group would now select another protocol; a group without members has none to replace."""
+"""By state, and whether the group would now select another protocol; a group without members has nothing to replace."""
 
 
 class Sync(Enum):
-    """The effect of a valid SyncGroup of a member."""
+    """The effect of a member's valid SyncGroup."""
 
     WAIT = "wait for the leader's assignment, or bring it"
     ANSWER = "answer the member's assignment"

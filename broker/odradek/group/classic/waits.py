@@ -1,4 +1,4 @@
-"""The requests of members that wait: a JoinGroup for the other members, a SyncGroup for the leader's assignment."""
+"""Parked requests of members: JoinGroup waits for other members, SyncGroup for the leader's assignment."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ Reply: TypeAlias = JoinGroupResponse | SyncGroupResponse
 
 
 class Waits:
-    """Hands out tokens and collects the replies of waits that have ended.
+    """Hands out tokens and collects replies to parked requests.
 
-    A member has at most one JoinGroup and one SyncGroup waiting; a request that is asked again ends the one before it,
-    for its client has given up that connection.
+    A member has at most one parked JoinGroup and one SyncGroup. A repeated request ends the earlier one, because the
+    client
+    has given up that connection.
     """
 
     def __init__(self) -> None:
@@ -30,14 +31,14 @@ class Waits:
         self._count = 0
 
     def begin_join(self, group: ClassicGroup, member: Member) -> Token:
-        """The member's JoinGroup waits from now on."""
+        """Park the member's JoinGroup."""
         again = JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
         self.end_join(member, again)
         member.join = token = self._token(group, member)
         return token
 
     def begin_sync(self, group: ClassicGroup, member: Member) -> Token:
-        """The member's SyncGroup waits from now on."""
+        """Park the member's SyncGroup."""
         self.end_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync = token = self._token(group, member)
         return token
@@ -47,18 +48,18 @@ class Waits:
         self._end(token, reply)
 
     def end_sync(self, member: Member, reply: SyncGroupResponse) -> bool:
-        """Whether a SyncGroup of the member was waiting."""
+        """Reply to the member's parked SyncGroup; False if there is none."""
         token, member.sync = member.sync, None
         self._end(token, reply)
         return token is not None
 
     def end_both(self, member: Member, error: ErrorCode, *, member_id: str = "") -> None:
-        """The member is no longer one: whatever of it waits is refused."""
+        """Refuse all parked requests of a member that is removed."""
         self.end_join(member, JoinGroupResponse(error_code=error, member_id=member_id))
         self.end_sync(member, SyncGroupResponse(error_code=error))
 
     def decision(self, token: Token) -> Parked[JoinGroupResponse] | Answered[JoinGroupResponse]:
-        """The outcome of a JoinGroup that began to wait: it may complete the rebalance."""
+        """The outcome of a JoinGroup that was parked: it may have completed the rebalance at once."""
         for index, (ended, reply) in enumerate(self.ended):
             if ended == token:
                 del self.ended[index]
@@ -67,7 +68,7 @@ class Waits:
         return Parked(token)
 
     def abandon(self, group: ClassicGroup, token: Token) -> None:
-        """The client is gone: its member keeps its place, for Kafka does not see that before it answers."""
+        """The client is gone; its member stays, because Kafka notices that only when it answers."""
         member = group.members.get(token.member_id)
         if member is not None and member.join == token:
             member.join = GONE

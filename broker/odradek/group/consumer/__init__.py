@@ -1,10 +1,10 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator assigns the partitions, and members follow one by one.
+"""Groups of the consumer protocol (KIP-848): the coordinator assigns partitions, and members follow one by one.
 
-- `member`, `group`: what the log says of a group, as a fold over its records (`records`).
-- `assignors`: who shall have what; `reconcile`: the next step of one member from what it has to what it shall have.
+- `member`, `group`: the state of a group, as a fold over its records (`records`).
+- `assignors`: targets of members; `reconcile`: the next step of a member towards its target.
 - `subscriptions`: the topics of a group and its patterns.
-- `progress`: how the group moves on when a member has changed; `heartbeat`: ConsumerGroupHeartbeat.
-- `classic_members`: the classic APIs, of members that do not know the protocol yet; `migration`: how a group of one
-  protocol becomes one of the other.
-- `groups`: what each request leads to; `folding`, one floor up, is how the log becomes groups.
+- `progress`: the group's next epoch after a change of a member; `heartbeat`: ConsumerGroupHeartbeat.
+- `classic_members`: the classic APIs for members that do not speak the protocol yet; `migration`: conversion of a group
+  between the protocols.
+- `groups`: the decisions about requests; `group.folding` turns the log into groups.
 """

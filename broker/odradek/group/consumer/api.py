@@ -1,11 +1,11 @@
 """Members and descriptions of consumer groups (KIP-848).
 
-- ConsumerGroupHeartbeat (key 68), versions 0 and 1: 1 adds patterns and has members choose their ids (KIP-1082).
-- ConsumerGroupDescribe (key 69), 0 and 1: 1 tells which protocol a member speaks (KIP-1099).
+- ConsumerGroupHeartbeat (key 68), versions 0 and 1: 1 adds patterns and member ids chosen by members (KIP-1082).
+- ConsumerGroupDescribe (key 69), 0 and 1: 1 adds the protocol of each member (KIP-1099).
 
-A broker with `group.coordinator.rebalance.protocols=classic`, or without the feature group.version, answers both with
-UNSUPPORTED_VERSION. ApiVersions lists them all the same: a client that finds them missing may wait for a coordinator
-that has them for ever, and one that is refused tells its user at once.
+With `group.coordinator.rebalance.protocols=classic`, or without the feature group.version, both answer
+UNSUPPORTED_VERSION. ApiVersions lists them all the same: a client that misses them may wait for ever for a coordinator
+that has them, while a refused client tells its user at once.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation, AclResource
-from odradek.access.needs import allowed, allowed_on_each, in_series
+from odradek.access.needs import allowed, in_series
 from odradek.core.machine import Refused
-from odradek.group.api import described, refusal
-from odradek.group.needs import described_with_assigned_topics, names_described, with_operations
+from odradek.group.api import (
+    ModernGroupApi,
+    client_of,
+    described,
+    described_with_assigned_topics,
+    names_described,
+    refusal,
+)
 from odradek.host.endpoint import endpoint
 from odradek.metadata.features import GROUP_VERSION
 from odradek.wire.errors import ErrorCode
@@ -27,20 +33,13 @@ from odradek.wire.messages.consumer_group_describe_response import ConsumerGroup
 from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
-    from odradek.host.coordinators import Coordinators
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
     from odradek.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
     from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 __all__ = ["ConsumerGroupApi"]
 
 READ, DESCRIBE, GROUP, TOPIC = AclOperation.READ, AclOperation.DESCRIBE, AclResource.GROUP, AclResource.TOPIC
-CONSUMER_PROTOCOL = "consumer"
 
 
 def _topics_of(group: DescribedGroup) -> Iterator[str]:
@@ -49,30 +48,11 @@ def _topics_of(group: DescribedGroup) -> Iterator[str]:
             yield from (topic.topic_name for topic in assignment.topic_partitions)
 
 
-class ConsumerGroupApi:
+class ConsumerGroupApi(ModernGroupApi):
     """ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
 
-    def __init__(
-        self,
-        coordinators: Coordinators,
-        *,
-        authority: Authority | None,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
-    ) -> None:
-        self._coordinators = coordinators
-        self._authority = authority
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._turns = turns
-
-    @property
-    def _is_served(self) -> bool:
-        named = CONSUMER_PROTOCOL in self._settings.config.group_coordinator_rebalance_protocols
-        return named and self._metadata.image.feature(GROUP_VERSION) > 0
+    feature = GROUP_VERSION
+    protocol = "consumer"
 
     @endpoint(
         CONSUMER_GROUP_HEARTBEAT,
@@ -83,48 +63,28 @@ class ConsumerGroupApi:
         ),
     )
     async def heartbeat(self, call: Call[ConsumerGroupHeartbeatRequest]) -> ConsumerGroupHeartbeatResponse:
-        """ConsumerGroupHeartbeat (key 68): join, stay or leave; answered with what has changed for the member."""
-        request = call.request
+        """ConsumerGroupHeartbeat (key 68): join, stay or leave; the response has the changes for the member."""
+        request, client = call.request, client_of(call)
         if not self._is_served:
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        client_id, host = call.client_id or "", f"/{call.host}"
         authority = self._authority
         sees = None if authority is None else partial(authority.allows, call, DESCRIBE, TOPIC)
         outcome: ConsumerGroupHeartbeatResponse | Refused
-        shard = self._coordinators.group(request.group_id)
+        shard = self._coordinators.of(request.group_id)
         if isinstance(shard, Refused):
             outcome = shard
         else:
             now = self._clock.now
-            outcome = await shard.decided(
-                shard.machine.consumer_heartbeat(request, call.version, client_id, host, now, sees)
-            )
+            outcome = await shard.decided(shard.machine.consumer_heartbeat(request, call.version, client, now, sees))
         if isinstance(outcome, Refused):
             return ConsumerGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
         return outcome
 
     @endpoint(
         CONSUMER_GROUP_DESCRIBE,
-        needs=in_series(
-            described_with_assigned_topics(lambda response: response.groups, _topics_of),
-            with_operations(lambda response: response.groups),
-            allowed_on_each(
-                DESCRIBE,
-                GROUP,
-                asked=lambda request: request.group_ids,
-                answered=lambda response: response.groups,
-                name=lambda group_id: group_id,
-            ),
-        ),
+        needs=described(described_with_assigned_topics(lambda response: response.groups, _topics_of)),
     )
     async def describe(self, call: Call[ConsumerGroupDescribeRequest]) -> ConsumerGroupDescribeResponse:
-        """ConsumerGroupDescribe (key 69): the states of groups, their members, and what these have and shall have."""
-        groups = await described(
-            self._coordinators,
-            self._turns,
-            call,
-            DescribedGroup,
-            lambda machine, group_id: machine.describe_consumer_group(group_id),
-            served=self._is_served,
-        )
-        return ConsumerGroupDescribeResponse(groups=groups)
+        """ConsumerGroupDescribe (key 69): the state of each group, its members, their assignments and targets."""
+        find = lambda machine, group_id: machine.consumer.describe(group_id)  # noqa: E731 - typed where it is used
+        return ConsumerGroupDescribeResponse(groups=await self._described(call, DescribedGroup, find))

@@ -1,7 +1,8 @@
-"""Assignors on the server (KIP-848, "Server Side Assignors"): pure functions of members and topics.
+"""Assignors of the broker (KIP-848, "Server Side Assignors"): pure functions of members and topics.
 
-`uniform` deals all partitions out evenly and moves as few as it can; `range` gives each member a range of each topic,
-so that topics with the same number of partitions and the same members fall together.
+`uniform` spreads all partitions evenly and moves as few as possible; `range` gives each member a range of each topic,
+so
+that topics with the same number of partitions and the same members get the same ranges.
 """
 
 from __future__ import annotations
@@ -25,22 +26,19 @@ class MemberSpec(Struct, frozen=True):
 
     instance_id: str | None
     topic_ids: frozenset[bytes]
-    """The topics that it subscribes to and that exist."""
+    """Existing topics of its subscription."""
     target: Partitions
-    """Its target until now."""
+    """Its previous target."""
 
 
 Specs: TypeAlias = Mapping[str, MemberSpec]
 Counts: TypeAlias = Mapping[bytes, int]
-"""How many partitions a topic has, by its id."""
+"""Number of partitions by topic id."""
 Assignor: TypeAlias = Callable[[Specs, Counts], dict[str, Partitions]]
 
 
-# ---------------------------------------------------------------------- range
-
-
 def range_assignor(members: Specs, counts: Counts) -> dict[str, Partitions]:
-    """Ranges of each topic, to static members by their instance ids and then to the others by their member ids."""
+    """Ranges of each topic: first to static members by instance id, then to the others by member id."""
     assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in members}
     subscribers: dict[bytes, list[str]] = defaultdict(list)
     for member_id in sorted(members, key=lambda member_id: _range_order(member_id, members[member_id])):
@@ -61,17 +59,14 @@ def _range_order(member_id: str, member: MemberSpec) -> tuple[bool, str]:
     return (True, member_id) if member.instance_id is None else (False, member.instance_id)
 
 
-# ---------------------------------------------------------------------- uniform
-
-
 def uniform_assignor(members: Specs, counts: Counts) -> dict[str, Partitions]:
-    """As many to one as to the other, give or take one, as far as subscriptions allow."""
+    """Numbers of partitions differ by one at most, as far as subscriptions allow."""
     subscriptions = {member.topic_ids for member in members.values()}
     return _deal(members, counts) if len(subscriptions) <= 1 else _balance(members, counts)
 
 
 def _deal(members: Specs, counts: Counts) -> dict[str, Partitions]:
-    """All subscribe to the same: everybody keeps what it had up to its share, and the rest is dealt out."""
+    """All members have the same subscription: each keeps partitions up to its share, and the rest is distributed."""
     topic_ids = next(iter(members.values())).topic_ids if members else frozenset()
     taken = {each for member in members.values() for each in _flat(member.target)}
     order = sorted(topic_ids)
@@ -136,7 +131,7 @@ def _even_out(
     owner: dict[TopicPartition, str],
     load: dict[str, int],
 ) -> None:
-    """Move partitions from who has most to who has least of a topic's subscribers; each move evens the loads out."""
+    """Move partitions of a topic from the subscriber with the most to the one with the fewest, while that helps."""
     held: dict[bytes, dict[str, list[int]]] = {topic_id: defaultdict(list) for topic_id in order}
     for (topic_id, index), member_id in sorted(owner.items()):
         held[topic_id][member_id].append(index)
@@ -173,4 +168,4 @@ def _grouped(partitions: Iterable[TopicPartition]) -> dict[bytes, frozenset[int]
 
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform_assignor, "range": range_assignor}
-"""By the names that `group.consumer.assignors` and members use."""
+"""By the names in `group.consumer.assignors` and in requests of members."""

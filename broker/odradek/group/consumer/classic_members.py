@@ -1,7 +1,7 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members that speak the classic protocol in a consumer group.
 
-Nobody waits for anybody here: such a member joins, is answered at once, and fetches its partitions with a SyncGroup;
-when it has to give some up, or gets more, a heartbeat has it join again.
+Members do not wait for each other: a JoinGroup is answered at once, and the member fetches its partitions by SyncGroup;
+when its partitions change, the answer to a heartbeat makes it join again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.core.machine import Answered, Decision, LogRecord, Refused
+from odradek.group.classic.consumer_protocol import assignment_bytes, owned_of, read_subscription
 from odradek.group.classic.member import protocols_of, rebalance_timeout_of
-from odradek.group.consumer.classic_protocol import assignment_bytes, owned_of, read_subscription
-from odradek.group.consumer.group import ConsumerGroup, Timer
-from odradek.group.consumer.heartbeat import Client, full, member_for
-from odradek.group.consumer.member import ClassicMetadata, ConsumerMember, MemberState
+from odradek.group.consumer.group import ConsumerGroup
+from odradek.group.consumer.member import ClassicMetadata, ConsumerMember
 from odradek.group.consumer.migration import may_downgrade
 from odradek.group.consumer.progress import Target, moved_on, next_step, next_target
-from odradek.group.consumer.settings import MigrationPolicy
-from odradek.group.refusals import fenced
+from odradek.group.modern import Timer
+from odradek.group.modern_member import Client, MemberState
+from odradek.group.surroundings import MigrationPolicy
+from odradek.group.which_member import full, known_member, member_for
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
 from odradek.wire.messages.join_group_response import JoinGroupResponse
@@ -29,8 +30,8 @@ from odradek.wire.messages.leave_group_response import MemberResponse
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from odradek.group.consumer.settings import ConsumerSettings
     from odradek.group.consumer.topics import Topics
+    from odradek.group.surroundings import ConsumerSettings
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest
     from odradek.wire.messages.join_group_request import JoinGroupRequest
     from odradek.wire.messages.leave_group_request import MemberIdentity
@@ -43,7 +44,7 @@ MEMBER_ID_REQUIRED_FROM = 4
 
 
 class Joined(Struct, frozen=True):
-    """A member that has joined: the answer, the records, and whether its group goes on as a classic one."""
+    """A member that has joined: the response, the records, and whether its group goes on as a classic one."""
 
     member: ConsumerMember
     reply: JoinGroupResponse
@@ -65,14 +66,14 @@ def join(
     settings: ConsumerSettings,
     now: int,
 ) -> Joined | Refused | Answered[JoinGroupResponse]:
-    """A member joins, or joins again for its next step."""
+    """JoinGroup: of a new member, or of a member that takes its next step."""
     if settings.migration is MigrationPolicy.DISABLED:
         return Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     unknown = not request.member_id
     member_id = request.member_id or new_member_id
     instance_id = request.group_instance_id
     protocols = protocols_of(request.protocols)
-    refusal = full(group, member_id, instance_id, settings)
+    refusal = full(group, member_id, instance_id, settings.max_size)
     if refusal is not None:
         return refusal
     if not group.supports_protocols(request.protocol_type, (name for name, _ in protocols)):
@@ -80,7 +81,7 @@ def join(
     if unknown and instance_id is None and version >= MEMBER_ID_REQUIRED_FROM:
         return Answered(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
     joins = instance_id is None or unknown
-    found = member_for(group, member_id, None, instance_id, owned={}, joins=joins)
+    found = member_for(group, member_id, None, instance_id, joins=joins, has_no_more=lambda _: True)
     if isinstance(found, Refused):
         return found
     try:
@@ -142,23 +143,15 @@ def join(
 def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMetadata] | Refused:
-    """The member of a SyncGroup or a Heartbeat; one of the consumer protocol has no business there."""
-    if instance_id is None:
-        member = group.members.get(member_id)
-        if member is None:
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-    else:
-        member = group.static_member(instance_id)
-        if member is None:
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        refusal = fenced(member, member_id, instance_id)
-        if refusal is not None:
-            return refusal
+    """The member of a SyncGroup or Heartbeat; members of the consumer protocol are refused."""
+    member = known_member(group, member_id, instance_id)
+    if isinstance(member, Refused):
+        return member
     return Refused(ErrorCode.UNKNOWN_MEMBER_ID) if member.classic is None else (member, member.classic)
 
 
 def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Topics, now: int) -> Decision[SyncGroupResponse]:
-    """A member asks for its partitions, which it gets at once."""
+    """SyncGroup: answered at once with the member's partitions."""
     found = _classic_member(group, request.member_id, request.group_instance_id)
     if isinstance(found, Refused):
         return found
@@ -168,7 +161,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Topics, now: i
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         return Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
         _await_join(group, member, now)
         return Refused(ErrorCode.REBALANCE_IN_PROGRESS)
     group.cancel(member.member_id, Timer.SYNC)
@@ -183,7 +176,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Topics, now: i
 
 
 def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now: int) -> Decision[HeartbeatResponse]:
-    """A member says that it lives, and hears whether it has to join again."""
+    """Heartbeat: the answer says whether the member has to join again."""
     found = _classic_member(group, request.member_id, request.group_instance_id)
     if isinstance(found, Refused):
         return found
@@ -191,10 +184,10 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now: int) -> Deci
     if request.generation_id != member.epoch:
         return Refused(ErrorCode.ILLEGAL_GENERATION)
     group.times.set((member.member_id, Timer.SESSION), now + classic.session_timeout_ms)
-    unreleased = member.state is MemberState.UNRELEASED_PARTITIONS
+    unreleased = member.state is MemberState.UNRELEASED
     has_next_step = (
         member.epoch < group.assignment_epoch
-        or member.state is MemberState.UNREVOKED_PARTITIONS
+        or member.state is MemberState.UNREVOKED
         or (unreleased and not group.waits_for_others(member))
     )
     if not has_next_step:
@@ -208,11 +201,13 @@ def _await_join(group: ConsumerGroup, member: ConsumerMember, now: int) -> None:
 
 
 def leaving(group: ConsumerGroup, members: Iterable[MemberIdentity]) -> tuple[list[str], list[MemberResponse]]:
-    """The members that a LeaveGroup names, of whichever protocol, and the answer to each of its lines."""
+    """The members of a LeaveGroup, of either protocol, and the answer for each of its entries."""
     gone: list[str] = []
     answers: list[MemberResponse] = []
     for each in members:
-        found = _leaving(group, each)
+        # An admin names the instance alone.
+        static = group.static_member(each.group_instance_id) if not each.member_id else None
+        found = static or known_member(group, each.member_id, each.group_instance_id)
         answer = MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id)
         if isinstance(found, Refused):
             answer.error_code = found.error
@@ -220,15 +215,3 @@ def leaving(group: ConsumerGroup, members: Iterable[MemberIdentity]) -> tuple[li
             gone.append(found.member_id)
         answers.append(answer)
     return gone, answers
-
-
-def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | Refused:
-    instance_id = identity.group_instance_id
-    if instance_id is None:
-        return group.members.get(identity.member_id) or Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-    known = group.static_member(instance_id)
-    if known is None:
-        return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-    # An admin names the instance alone.
-    refusal = fenced(known, identity.member_id, instance_id) if identity.member_id else None
-    return refusal or known

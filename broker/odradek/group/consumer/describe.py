@@ -1,4 +1,4 @@
-"""How a consumer group looks from outside: ConsumerGroupDescribe."""
+"""ConsumerGroupDescribe of one group."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["described"]
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-"""Which protocol a member speaks (KIP-1099)."""
+"""The protocol that a member speaks (KIP-1099)."""
 
 
 def described(group: ConsumerGroup, default_assignor: str, topics: Topics) -> DescribedGroup:
-    """The group with what its members have and what they shall have; topics that are gone are left out.
+    """The group with assignments and targets of members; deleted topics are left out.
 
-    A member has what it has been asked to give up until it has said that it did.
+    A partition counts as assigned until the member has confirmed that it gave it up.
     """
     return DescribedGroup(
         group_id=group.group_id,

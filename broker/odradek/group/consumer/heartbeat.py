@@ -1,40 +1,30 @@
-"""The answers of a consumer group to ConsumerGroupHeartbeat (KIP-848).
+"""The responses of a consumer group to ConsumerGroupHeartbeat (KIP-848); the error messages are Kafka's.
 
-A heartbeat says what has changed of a member; its answer says what has changed for it.
+A heartbeat has the changes of a member; its response has the changes for the member.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
-from odradek.group.consumer.group import ConsumerGroup, Timer
-from odradek.group.consumer.member import (
-    JOINING_EPOCH,
-    LEAVING_STATIC_EPOCH,
-    NO_PARTITIONS,
-    ConsumerMember,
-    EpochsOfPartitions,
-    MemberState,
-    Partitions,
-)
+from odradek.core.machine import Answered, Decision, Proposed, Refused
+from odradek.group.consumer.group import ConsumerGroup
+from odradek.group.consumer.member import NO_PARTITIONS, ConsumerMember, EpochsOfPartitions, Partitions
 from odradek.group.consumer.progress import moved_on, next_step, next_target
-from odradek.group.consumer.records import (
-    assignment_epoch_record,
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    pattern_tombstone,
-    target_record,
+from odradek.group.modern import Timer
+from odradek.group.modern_member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    LEAVING_STATIC_EPOCH,
+    Client,
+    MemberState,
+    is_blank,
+    listed,
 )
-from odradek.group.consumer.topics import metadata_hash
-from odradek.group.consumer.validation import NO_TIMEOUT
-from odradek.group.refusals import fenced, refusal_of_epoch, unknown_instance, unknown_member, unreleased
+from odradek.group.which_member import full, member_for
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat_response import (
     Assignment,
@@ -43,25 +33,80 @@ from odradek.wire.messages.consumer_group_heartbeat_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.group.consumer.settings import ConsumerSettings
     from odradek.group.consumer.topics import Topics
+    from odradek.group.surroundings import ConsumerSettings
     from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
-__all__ = ["Client", "Subscribed", "beat", "dropped", "full", "leave", "member_for"]
+__all__ = ["beat", "refusal_of_heartbeat"]
+
+NO_TIMEOUT = -1
+OWN_MEMBER_ID_FROM = 1
+"""The first version in which a member chooses its id, even when it joins (KIP-1082)."""
+
+Rule = tuple[Callable[["ConsumerGroupHeartbeatRequest", int], bool], str]
 
 
-class Client(Struct, frozen=True):
-    """The client that sent a request."""
-
-    id: str
-    host: str
+def _lacks_member_id(request: ConsumerGroupHeartbeatRequest, version: int) -> bool:
+    has_one = version >= OWN_MEMBER_ID_FROM or request.member_epoch > 0 or request.member_epoch == LEAVING_EPOCH
+    return has_one and not request.member_id.strip()
 
 
-class Subscribed(Struct, frozen=True):
-    """The member that a request is about, as it was, and the records of a static member that it takes the place of."""
+def _joins(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return request.member_epoch == JOINING_EPOCH
 
-    member: ConsumerMember
-    records: tuple[LogRecord, ...] = ()
+
+_RULES: Sequence[Rule] = (
+    (_lacks_member_id, "MemberId can't be empty."),
+    (lambda request, _: not request.group_id.strip(), "GroupId can't be empty."),
+    (lambda request, _: is_blank(request.instance_id), "InstanceId can't be empty."),
+    (lambda request, _: is_blank(request.rack_id), "RackId can't be empty."),
+    (
+        lambda request, _: _joins(request) and request.rebalance_timeout_ms == NO_TIMEOUT,
+        "RebalanceTimeoutMs must be provided in first request.",
+    ),
+    (
+        lambda request, _: _joins(request) and request.topic_partitions != [],
+        "TopicPartitions must be empty when (re-)joining.",
+    ),
+    (
+        lambda request, _: (
+            _joins(request) and request.subscribed_topic_names is None and request.subscribed_topic_regex is None
+        ),
+        "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+    ),
+    (
+        lambda request, _: request.member_epoch == LEAVING_STATIC_EPOCH and request.instance_id is None,
+        "InstanceId can't be null.",
+    ),
+    (lambda request, _: request.member_epoch < LEAVING_STATIC_EPOCH, "MemberEpoch is invalid."),
+)
+"""Checks in this order; the first one that holds is the error."""
+
+
+def _plainly_stays(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether this is the usual heartbeat without changes, for which no rule has to be checked."""
+    return bool(
+        request.member_epoch > JOINING_EPOCH
+        and request.member_id.strip()
+        and request.group_id.strip()
+        and request.instance_id is None
+        and request.rack_id is None
+    )
+
+
+def refusal_of_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]
+) -> Refused | None:
+    """The error of a request that is invalid for any group; None if it is valid."""
+    if not _plainly_stays(request):
+        for holds, sentence in _RULES:
+            if holds(request, version):
+                return Refused(ErrorCode.INVALID_REQUEST, sentence)
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        known = ", ".join(assignors)
+        sentence = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {known}."
+        return Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, sentence)
+    return None
 
 
 def beat(
@@ -73,15 +118,20 @@ def beat(
     settings: ConsumerSettings,
     now: int,
 ) -> tuple[Decision[ConsumerGroupHeartbeatResponse], bool]:
-    """The answer to a member that stays, and whether patterns are to be resolved after it.
+    """The response to a member that joins or stays, and whether patterns have to be resolved after it.
 
-    The request has been found to make sense, and names its member.
+    The request is valid and names its member.
     """
-    refusal = full(group, request.member_id, request.instance_id, settings)
-    if refusal is not None:
-        return refusal, False
-    owned = _owned(request)
-    found = member_for(group, request.member_id, request.member_epoch, request.instance_id, owned=owned)
+    member_id, instance_id = request.member_id, request.instance_id
+    owned, joins = _owned(request), request.member_epoch == JOINING_EPOCH
+    found = full(group, member_id, instance_id, settings.max_size) or member_for(
+        group,
+        member_id,
+        request.member_epoch,
+        instance_id,
+        joins=joins,
+        has_no_more=lambda member: owned is not None and _is_within(owned, member.assigned),
+    )
     if isinstance(found, Refused):
         return found, False
     before = found.member
@@ -100,91 +150,21 @@ def beat(
     )
     if before.classic is not None:
         group.cancel(member.member_id, Timer.JOIN, Timer.SYNC)
-    _set_times(group, after, stepped=bool(step), settings=settings, now=now)
+    group.begin_session(after, settings.session_timeout_ms, now, stepped=bool(step))
     reply = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
     )
-    if request.member_epoch == JOINING_EPOCH or _is_full(request) or _has_changed(before, after):
-        reply.assignment = _assignment(after.assigned)
+    if joins or _is_full(request) or _has_changed(before, after):
+        reply.assignment = Assignment(listed(after.assigned, TopicPartitions))
     records = (*found.records, *progress.records, *target.records, *step)
     decision = Proposed(records, reply) if records else Answered(reply)
     return decision, progress.resolve_patterns
 
 
-def full(group: ConsumerGroup, member_id: str, instance_id: str | None, settings: ConsumerSettings) -> Refused | None:
-    """The refusal of a member that a group has no room for."""
-    if instance_id in group.static_members or member_id in group.members or len(group.members) < settings.max_size:
-        return None
-    sentence = f"The consumer group has reached its maximum capacity of {settings.max_size} members."
-    return Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, sentence)
-
-
-# ---------------------------------------------------------------------- which member
-
-
-def member_for(
-    group: ConsumerGroup,
-    member_id: str,
-    epoch: int | None,
-    instance_id: str | None,
-    *,
-    owned: Partitions | None,
-    joins: bool | None = None,
-) -> Subscribed | Refused:
-    """The member of a request, or a new one; an `epoch` of None is that of the classic protocol, which has none."""
-    joining = epoch == JOINING_EPOCH if joins is None else joins
-    if instance_id is not None:
-        return _static_member(group, member_id, epoch, instance_id, owned=owned, joining=joining)
-    member = group.members.get(member_id)
-    if member is None:
-        if not joining:
-            return unknown_member(group.group_id, member_id)
-        return Subscribed(ConsumerMember(member_id))
-    return _refusal_of_epoch(member, epoch, owned) or Subscribed(member)
-
-
-def _static_member(
-    group: ConsumerGroup,
-    member_id: str,
-    epoch: int | None,
-    instance_id: str,
-    *,
-    owned: Partitions | None,
-    joining: bool,
-) -> Subscribed | Refused:
-    known = group.static_member(instance_id)
-    if not joining:
-        if known is None:
-            return unknown_instance(instance_id)
-        return fenced(known, member_id, instance_id) or _refusal_of_epoch(known, epoch, owned) or Subscribed(known)
-    if known is None:
-        return Subscribed(group.members.get(member_id) or ConsumerMember(member_id))
-    if epoch is not None and known.classic is None and known.epoch != LEAVING_STATIC_EPOCH:
-        return unreleased(known, member_id, instance_id)
-    member = replace(known, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
-    records = (
-        *member_tombstones(group.group_id, known.member_id),
-        member_record(group.group_id, member),
-        target_record(group.group_id, member_id, group.targets.get(known.member_id, NO_PARTITIONS)),
-        current_record(group.group_id, member),
-    )
-    return Subscribed(member, records)
-
-
-def _refusal_of_epoch(member: ConsumerMember, epoch: int | None, owned: Partitions | None) -> Refused | None:
-    if epoch is None or epoch == member.epoch:
-        return None
-    has_no_more = lambda: owned is not None and _is_within(owned, member.assigned)  # noqa: E731 - asked for rarely
-    return refusal_of_epoch("consumer", member, epoch, has_no_more)
-
-
 def _is_within(owned: Partitions, assigned: EpochsOfPartitions) -> bool:
     return all(indexes <= assigned.get(topic_id, NO_PARTITIONS).keys() for topic_id, indexes in owned.items())
-
-
-# ---------------------------------------------------------------------- what it says
 
 
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
@@ -194,7 +174,7 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
 
 
 def _updated(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client) -> ConsumerMember:
-    """The member after the request; fields that the request leaves out stay as they were."""
+    """The member after the request; fields that it leaves out stay."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     if (
         names is None
@@ -225,7 +205,7 @@ def _updated(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, cli
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request says all that a member can say, as after an error."""
+    """Whether the request has all fields of a member, as after an error."""
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != NO_TIMEOUT and subscribes and request.topic_partitions is not None
 
@@ -235,67 +215,3 @@ def _has_changed(before: ConsumerMember, after: ConsumerMember) -> bool:
         return False
     indexes_before = {topic_id: indexes.keys() for topic_id, indexes in before.assigned.items()}
     return indexes_before != {topic_id: indexes.keys() for topic_id, indexes in after.assigned.items()}
-
-
-def _assignment(assigned: EpochsOfPartitions) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic_id, partitions=sorted(indexes)) for topic_id, indexes in assigned.items()
-        ]
-    )
-
-
-def _set_times(
-    group: ConsumerGroup, member: ConsumerMember, *, stepped: bool, settings: ConsumerSettings, now: int
-) -> None:
-    group.times.set((member.member_id, Timer.SESSION), now + settings.session_timeout_ms)
-    if not stepped:
-        return
-    if member.state is MemberState.UNREVOKED_PARTITIONS:
-        group.times.set((member.member_id, Timer.REBALANCE), now + member.rebalance_timeout_ms)
-        group.slow_epochs[member.member_id] = member.epoch
-    else:
-        group.cancel(member.member_id, Timer.REBALANCE)
-
-
-# ---------------------------------------------------------------------- who goes
-
-
-def leave(
-    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerMember | Refused | Proposed[ConsumerGroupHeartbeatResponse]:
-    """The member that goes for good; or what is answered to a static one that goes for a while."""
-    if request.instance_id is None:
-        member = group.members.get(request.member_id)
-        if member is None:
-            return unknown_member(group.group_id, request.member_id)
-        return member
-    known = group.static_member(request.instance_id)
-    if known is None:
-        return unknown_instance(request.instance_id)
-    refusal = fenced(known, request.member_id, request.instance_id)
-    if refusal is not None:
-        return refusal
-    if request.member_epoch != LEAVING_STATIC_EPOCH:
-        return known
-    # Whoever takes its place begins at epoch 0, and may commit for what it has from there on.
-    assigned = {topic_id: dict.fromkeys(indexes, JOINING_EPOCH) for topic_id, indexes in known.assigned.items()}
-    away = replace(known, epoch=LEAVING_STATIC_EPOCH, assigned=assigned, revoking=NO_PARTITIONS)
-    reply = ConsumerGroupHeartbeatResponse(member_id=known.member_id, member_epoch=LEAVING_STATIC_EPOCH)
-    return Proposed((current_record(group.group_id, away),), reply)
-
-
-def dropped(group: ConsumerGroup, member_ids: Iterable[str], topics: Topics) -> list[LogRecord]:
-    """The records for members that are gone; the group moves to its next epoch."""
-    gone = dict.fromkeys(member_ids)
-    records = [record for member_id in gone for record in member_tombstones(group.group_id, member_id)]
-    left: Mapping[str, ConsumerMember] = {key: each for key, each in group.members.items() if key not in gone}
-    still_subscribed = {member.pattern for member in left.values()}
-    patterns = {pattern for key in gone if (pattern := group.members[key].pattern) and pattern not in still_subscribed}
-    records += [pattern_tombstone(group.group_id, pattern) for pattern in sorted(patterns)]
-    epoch = group.epoch + 1
-    new_hash = metadata_hash(group.subscribed_topics(left.values()), topics)
-    records.append(epoch_record(group.group_id, epoch, new_hash))
-    if not left:
-        records.append(assignment_epoch_record(group.group_id, epoch, 0))
-    return records

@@ -1,7 +1,8 @@
-"""How a group of one protocol becomes one of the other while its members are at work (KIP-848, "Migration").
+"""Conversion of a group between the protocols while it has members (KIP-848, "Migration").
 
-A classic group is upgraded by the first member that sends a ConsumerGroupHeartbeat; a consumer group is downgraded when
-its last member of the new protocol is gone. `group.consumer.migration.policy` says which of the two may happen.
+The first ConsumerGroupHeartbeat upgrades a classic group; a consumer group is downgraded when its last member of the
+new
+protocol has left. `group.consumer.migration.policy` says which of the two is allowed.
 """
 
 from __future__ import annotations
@@ -10,32 +11,25 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.core.machine import LogRecord, Refused
+from odradek.group.classic.consumer_protocol import assignment_bytes, owned_of, read_assignment, read_subscription
 from odradek.group.classic.group import ClassicGroup
 from odradek.group.classic.member import Member
 from odradek.group.classic.states import GroupState
-from odradek.group.consumer.classic_protocol import assignment_bytes, owned_of, read_assignment, read_subscription
 from odradek.group.consumer.group import ConsumerGroup
-from odradek.group.consumer.member import ClassicMetadata, ConsumerMember, partitions_of
-from odradek.group.consumer.records import (
-    assignment_epoch_record,
-    current_record,
-    epoch_record,
-    member_record,
-    target_record,
-)
+from odradek.group.consumer.member import ClassicMetadata, ConsumerMember
 from odradek.group.consumer.topics import metadata_hash
 from odradek.wire.errors import DecodeError, ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.group.consumer.settings import ConsumerSettings
     from odradek.group.consumer.topics import Topics
+    from odradek.group.surroundings import ConsumerSettings
     from odradek.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 
 __all__ = ["downgraded", "may_downgrade", "records_of", "upgraded"]
 
 
 def upgraded(classic: ClassicGroup, topics: Topics, settings: ConsumerSettings) -> ConsumerGroup | Refused:
-    """The consumer group that a classic one becomes, or why it cannot."""
+    """The consumer group that replaces a classic one, or why it cannot."""
     group_id = classic.group_id
     reason = _obstacle(classic, settings)
     if reason is not None:
@@ -54,13 +48,14 @@ def upgraded(classic: ClassicGroup, topics: Topics, settings: ConsumerSettings) 
         )
     for member in members:
         group.fold_member(member)
-        group.fold_target(member.member_id, partitions_of(member.assigned))
+        partitions = {topic_id: frozenset(indexes) for topic_id, indexes in member.assigned.items()}
+        group.fold_target(member.member_id, partitions)
     group.metadata_hash = metadata_hash(group.subscribed_topics(members), topics)
     return group
 
 
 class _CustomAssignorError(Exception):
-    """The assignment holds data of an assignor, which would be lost."""
+    """The assignment holds an assignor's user data, which would be lost."""
 
 
 def _cannot(group_id: str, reason: str) -> Refused:
@@ -111,18 +106,15 @@ def _named(assignment: ConsumerProtocolAssignment) -> Iterable[tuple[str, list[i
 
 
 def records_of(group: ConsumerGroup) -> list[LogRecord]:
-    """All that the log has to hold of a group that comes into being with members."""
-    group_id, members = group.group_id, group.members
+    """All records of a group that is created with members."""
+    group_id, members, records = group.group_id, group.members, group.records
     return [
-        *(member_record(group_id, member) for member in members.values()),
-        epoch_record(group_id, group.epoch, group.metadata_hash),
-        *(target_record(group_id, member_id, group.targets[member_id]) for member_id in members),
-        assignment_epoch_record(group_id, group.assignment_epoch, group.assignment_timestamp),
-        *(current_record(group_id, member) for member in members.values()),
+        *(records.member_record(group_id, member) for member in members.values()),
+        records.epoch_record(group_id, group.epoch, group.metadata_hash),
+        *(records.target_record(group_id, member_id, group.targets[member_id]) for member_id in members),
+        records.assignment_epoch_record(group_id, group.assignment_epoch, group.assignment_timestamp),
+        *(records.current_record(group_id, member) for member in members.values()),
     ]
-
-
-# ---------------------------------------------------------------------- downgrade
 
 
 def may_downgrade(group: ConsumerGroup, gone: Iterable[str], settings: ConsumerSettings, *, replaced: bool) -> bool:
@@ -138,7 +130,7 @@ def may_downgrade(group: ConsumerGroup, gone: Iterable[str], settings: ConsumerS
 
 
 def downgraded(group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Topics, now: int) -> ClassicGroup:
-    """The classic group of these members, in a generation that goes on from the group's epoch."""
+    """The classic group with these members; its generation follows from the group's epoch."""
     classic = ClassicGroup(group.group_id)
     found = list(members)
     for member in found:

@@ -1,7 +1,7 @@
-"""How a consumer group moves on when a member has changed: its epoch, its targets, and the member's next step.
+"""The changes of a consumer group after a change of a member: its epoch, its targets, and the member's next step.
 
-Both protocols go through here: a heartbeat of a consumer, and a JoinGroup of a member that speaks the classic one.
-Everything is decided from the group as it is; the records that come out are what changes it.
+Heartbeats of consumers and JoinGroups of members with the classic protocol both use this.
+Every decision reads the present group; only the resulting records change it.
 """
 
 from __future__ import annotations
@@ -14,32 +14,25 @@ from odradek.core.machine import LogRecord, Refused
 from odradek.group.consumer.assignors import ASSIGNORS, MemberSpec
 from odradek.group.consumer.member import NO_PARTITIONS, ConsumerMember, Partitions
 from odradek.group.consumer.reconcile import Situation, reconciled
-from odradek.group.consumer.records import (
-    assignment_epoch_record,
-    current_record,
-    epoch_record,
-    member_record,
-    target_record,
-)
 from odradek.group.consumer.subscriptions import NO_CHANGE, pattern_change, refresh_is_due
-from odradek.group.consumer.topics import metadata_hash
+from odradek.group.consumer.topics import metadata_hash, topic_ids_of
 
 if TYPE_CHECKING:
     from odradek.group.consumer.group import ConsumerGroup
-    from odradek.group.consumer.settings import ConsumerSettings
     from odradek.group.consumer.topics import Topics
+    from odradek.group.surroundings import ConsumerSettings
 
-__all__ = ["Progress", "Target", "moved_on", "next_step", "next_target", "topic_ids_of"]
+__all__ = ["Progress", "Target", "moved_on", "next_step", "next_target"]
 
 
 class Progress(Struct, frozen=True):
-    """The state of the group after a member has changed, and the records of that."""
+    """The group's epoch and hash after a change of a member, and the records for it."""
 
     epoch: int
     records: tuple[LogRecord, ...]
     subscription_changed: bool
     resolve_patterns: bool
-    """Whether the patterns of the group are to be resolved, after the answer."""
+    """Whether the patterns of the group have to be resolved after the response."""
 
 
 class Target(Struct, frozen=True):
@@ -60,14 +53,13 @@ def moved_on(
     by_assignor: bool,
     now: int,
 ) -> Progress | Refused:
-    """A member is another one than before, or is new: the epoch of its group.
+    """The group's next epoch if a change of a member requires one.
 
-    `by_assignor`: whether the group moves on when most of its members prefer another assignor; a member that speaks the
-    classic protocol prefers none.
+    `by_assignor`: whether a change of the preferred assignor counts; members of the classic protocol prefer none.
     """
     records: list[LogRecord] = []
     if member != before:
-        records.append(member_record(group.group_id, member))
+        records.append(group.records.member_record(group.group_id, member))
     names_changed = member.topic_names != before.topic_names
     same = before.pattern == member.pattern
     change = NO_CHANGE if same else pattern_change(group, before.pattern, member.pattern)
@@ -85,7 +77,7 @@ def moved_on(
         new_hash = metadata_hash(group.subscribed_topics(members.values()), topics)
         if moves_on or new_hash != group.metadata_hash:
             epoch += 1
-            records.append(epoch_record(group.group_id, epoch, new_hash))
+            records.append(group.records.epoch_record(group.group_id, epoch, new_hash))
         group.hashed_offset = topics.offset
     refresh = False
     if group.pattern_counts or member.pattern:
@@ -93,9 +85,6 @@ def moved_on(
         interval_ms = settings.regex_refresh_interval_ms
         refresh = refresh_is_due(group, patterns, change, topics, interval_ms=interval_ms, now=now)
     return Progress(epoch, tuple(records), names_changed or change.changed, refresh)
-
-
-# ---------------------------------------------------------------------- targets
 
 
 def next_target(
@@ -107,14 +96,8 @@ def next_target(
     settings: ConsumerSettings,
     now: int,
 ) -> Target:
-    """The target of the member in this epoch of the group.
-
-    Targets are computed at most once in the assignment interval (KIP-1263); until then those before hold.
-    """
-    last = group.assignment_timestamp
-    interval_ms = settings.assignment_interval_ms
-    too_early = bool(last) and bool(interval_ms) and now < last + interval_ms
-    if group.assignment_epoch >= epoch or too_early:
+    """The target of the member; targets are computed at most once in the assignment interval (KIP-1263)."""
+    if group.assignment_epoch >= epoch or group.is_assigned_too_early(settings.assignment_interval_ms, now):
         return Target(group.assignment_epoch, group.target_of(member))
     members = group.members_with(member)
     before = {member_id: group.target_of(each) for member_id, each in members.items()}
@@ -131,26 +114,13 @@ def next_target(
     preferred = group.preferred_assignor(members.values())
     assignor = ASSIGNORS[preferred if preferred in settings.assignors else settings.assignors[0]]
     targets = assignor(specs, counts)
-    records = [
-        target_record(group.group_id, member_id, target)
-        for member_id, target in targets.items()
-        if target != before[member_id] or not group.has_target(members[member_id])
-    ]
-    records.append(assignment_epoch_record(group.group_id, epoch, now))
+    records = group.target_records(members, targets, epoch, now)
     return Target(epoch, targets.get(member.member_id, NO_PARTITIONS), tuple(records))
-
-
-def topic_ids_of(names: frozenset[str], topics: Topics) -> frozenset[bytes]:
-    """The ids of those that exist."""
-    return frozenset(topic.id for name in names if (topic := topics.topic(name)) is not None)
 
 
 def _partition_count(topics: Topics, topic_id: bytes) -> int:
     topic = topics.topic_by_id(topic_id)
     return 0 if topic is None else len(topic.partitions)
-
-
-# ---------------------------------------------------------------------- the member
 
 
 def next_step(
@@ -162,8 +132,8 @@ def next_step(
     subscription_changed: bool,
     topics: Topics,
 ) -> tuple[ConsumerMember, tuple[LogRecord, ...]]:
-    """The member one step nearer to its target, and the record of that, if it is one."""
-    if not subscription_changed and member.is_reconciled_to(target.epoch):
+    """The member after its next step towards its target, and the record for it if it changes."""
+    if not subscription_changed and group.has_reached(member, target.epoch):
         return member, ()
     after = reconciled(
         member,
@@ -178,4 +148,4 @@ def next_step(
     )
     if after == member:
         return member, ()
-    return after, (current_record(group.group_id, after),)
+    return after, (group.records.current_record(group.group_id, after),)

@@ -1,7 +1,7 @@
 """The next step of one member towards its target (KIP-848, "Member Reconciliation").
 
-A member gives up what it shall not have, then goes to the epoch of the target, and gets what it shall have as soon as
-nobody else has it. Kafka's `CurrentAssignmentBuilder` is the reference for the order of the steps.
+A member first gives up partitions outside its target, then gets the epoch of the target, and then each partition of the
+target as soon as no other member has it. Kafka's `CurrentAssignmentBuilder` is the reference for this order.
 """
 
 from __future__ import annotations
@@ -12,13 +12,8 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.group.consumer.member import (
-    NO_PARTITIONS,
-    ConsumerMember,
-    EpochsOfPartitions,
-    MemberState,
-    Partitions,
-)
+from odradek.group.consumer.member import NO_EPOCHS, ConsumerMember, EpochsOfPartitions, Partitions
+from odradek.group.modern_member import MemberState
 
 __all__ = ["Situation", "reconciled"]
 
@@ -29,12 +24,12 @@ class Situation(Struct, frozen=True):
     target_epoch: int
     target: Partitions
     subscribed: Container[bytes]
-    """Ids of the topics that it subscribes to and that exist."""
+    """Existing topics of its subscription."""
     subscription_changed: bool
     owned: Partitions | None
-    """The partitions that it reports to have; None where it reports none."""
+    """The partitions that it reports to own; None if it reports none."""
     taken: Callable[[bytes], Set[int]]
-    """The partitions of a topic that any member has, the member itself included."""
+    """The partitions of a topic that members have, the member itself included."""
 
 
 class _Step(Enum):
@@ -49,12 +44,12 @@ _STEP: dict[tuple[MemberState, bool, bool], _Step] = {
     (MemberState.STABLE, True, True): _Step.TRIM,
     (MemberState.STABLE, False, False): _Step.ADVANCE,
     (MemberState.STABLE, False, True): _Step.ADVANCE,
-    (MemberState.UNREVOKED_PARTITIONS, True, False): _Step.STAY,
-    (MemberState.UNREVOKED_PARTITIONS, True, True): _Step.TRIM,
-    (MemberState.UNREVOKED_PARTITIONS, False, False): _Step.ADVANCE,
-    (MemberState.UNREVOKED_PARTITIONS, False, True): _Step.ADVANCE,
-    (MemberState.UNRELEASED_PARTITIONS, False, False): _Step.ADVANCE,
-    (MemberState.UNRELEASED_PARTITIONS, False, True): _Step.ADVANCE,
+    (MemberState.UNREVOKED, True, False): _Step.STAY,
+    (MemberState.UNREVOKED, True, True): _Step.TRIM,
+    (MemberState.UNREVOKED, False, False): _Step.ADVANCE,
+    (MemberState.UNREVOKED, False, True): _Step.ADVANCE,
+    (MemberState.UNRELEASED, False, False): _Step.ADVANCE,
+    (MemberState.UNRELEASED, False, True): _Step.ADVANCE,
     # A state that a later release may have written: the member was fenced unless it owned nothing.
     (MemberState.UNKNOWN, False, False): _Step.ADVANCE,
     (MemberState.UNKNOWN, False, True): _Step.ADVANCE,
@@ -66,9 +61,9 @@ def reconciled(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     match member.state:
         case MemberState.STABLE:
             kept = member.epoch == situation.target_epoch
-        case MemberState.UNREVOKED_PARTITIONS:
+        case MemberState.UNREVOKED:
             kept = _still_owns(situation.owned, member.revoking)
-        case MemberState.UNRELEASED_PARTITIONS | MemberState.UNKNOWN:
+        case MemberState.UNRELEASED | MemberState.UNKNOWN:
             kept = False
     match _STEP[member.state, kept, situation.subscription_changed]:
         case _Step.STAY:
@@ -89,7 +84,7 @@ def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
         if topic_id not in subscribed:
             revoking.setdefault(topic_id, {}).update(indexes)
     if _still_owns(situation.owned, revoking):
-        state = MemberState.UNREVOKED_PARTITIONS
+        state = MemberState.UNREVOKED
         return replace(member, state=state, previous_epoch=member.epoch, assigned=assigned, revoking=revoking)
     return replace(member, previous_epoch=member.epoch, assigned=assigned)
 
@@ -123,7 +118,7 @@ def _advanced(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     if revoking and _still_owns(situation.owned, revoking):
         return replace(
             member,
-            state=MemberState.UNREVOKED_PARTITIONS,
+            state=MemberState.UNREVOKED,
             previous_epoch=member.epoch,
             assigned=assigned,
             revoking=revoking,
@@ -132,16 +127,16 @@ def _advanced(member: ConsumerMember, situation: Situation) -> ConsumerMember:
         assigned.setdefault(topic_id, {}).update(dict.fromkeys(indexes, situation.target_epoch))
     return replace(
         member,
-        state=MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE,
+        state=MemberState.UNRELEASED if unreleased else MemberState.STABLE,
         previous_epoch=member.epoch,
         epoch=situation.target_epoch,
         assigned=assigned,
-        revoking=NO_PARTITIONS,
+        revoking=NO_EPOCHS,
     )
 
 
 def _still_owns(owned: Partitions | None, revoking: EpochsOfPartitions) -> bool:
-    """Whether the member has not said that it has given all of this up."""
+    """Whether the member has not confirmed yet that it gave all of this up."""
     if owned is None:
         return True
-    return any(not indexes.isdisjoint(revoking.get(topic_id, NO_PARTITIONS)) for topic_id, indexes in owned.items())
+    return any(not indexes.isdisjoint(revoking.get(topic_id, ())) for topic_id, indexes in owned.items())

@@ -1,4 +1,4 @@
-"""The topics of a group: what its members name, what their patterns match, and when that has changed."""
+"""The topics of a group: subscriptions by name, matches of patterns, and changes of both."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from odradek.core.machine import LogRecord, Refused
-from odradek.group.consumer.group import ResolvedPattern
-from odradek.group.consumer.records import epoch_record, pattern_record, pattern_tombstone
+from odradek.group.consumer.member import ResolvedPattern
 from odradek.group.consumer.topics import metadata_hash
 from odradek.wire.errors import ErrorCode
 from odradek.wire.patterns import InvalidPattern, matcher
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_CHANGE", "PatternChange", "pattern_change", "refresh_is_due", "resolved", "resolved_records"]
 
 REFRESH_MIN_INTERVAL_MS = 10_000
-"""Patterns of one group are resolved no more often than this."""
+"""The shortest time between two resolutions of a group's patterns."""
 
 
 class PatternChange(Struct, frozen=True):
@@ -31,7 +30,7 @@ class PatternChange(Struct, frozen=True):
     records: tuple[LogRecord, ...] = ()
     changed: bool = False
     known: bool = False
-    """Whether what the member subscribes to now is known at once: then the group moves on."""
+    """Whether the topics of the member are known at once, so that the group moves to its next epoch."""
     wants_refresh: bool = False
 
 
@@ -39,10 +38,10 @@ NO_CHANGE = PatternChange()
 
 
 def pattern_change(group: ConsumerGroup, before: str, after: str) -> PatternChange | Refused:
-    """A member subscribes to another pattern, or to its first; refused if that is no regular expression."""
+    """A member changes its pattern, or subscribes to its first one; refused for an invalid regular expression."""
     records: tuple[LogRecord, ...] = ()
     if before and group.pattern_counts[before] == 1:
-        records = (pattern_tombstone(group.group_id, before),)
+        records = (group.pattern_record(before, None),)
     if not after:
         return PatternChange(records, changed=True, known=True)
     if group.pattern_counts[after]:
@@ -60,7 +59,7 @@ def pattern_change(group: ConsumerGroup, before: str, after: str) -> PatternChan
 def refresh_is_due(
     group: ConsumerGroup, patterns: set[str], change: PatternChange, topics: Topics, *, interval_ms: int, now: int
 ) -> bool:
-    """Whether the patterns that the group will have are to be resolved: some are not, or there may be new topics."""
+    """Whether patterns have to be resolved: a new one is not, or topics may have been created."""
     if not patterns:
         return False
     last = group.last_refresh()
@@ -78,7 +77,7 @@ Sees: TypeAlias = "Callable[[str], bool]"
 
 
 def resolved(patterns: Iterable[str], topics: Topics, now: int, sees: Sees | None = None) -> dict[str, ResolvedPattern]:
-    """The topics that each of these patterns matches as a whole, of those that the client may describe."""
+    """The topics that each pattern matches as a whole, among those that the client may describe."""
     seen = topics.topics if sees is None else list(filter(sees, topics.topics))
     found: dict[str, ResolvedPattern] = {}
     for pattern in patterns:
@@ -90,7 +89,7 @@ def resolved(patterns: Iterable[str], topics: Topics, now: int, sees: Sees | Non
 
 
 def resolved_records(group: ConsumerGroup, found: Mapping[str, ResolvedPattern], topics: Topics) -> list[LogRecord]:
-    """The records of patterns that were resolved; the group moves to its next epoch if they match other topics now."""
+    """The records of resolved patterns; other matches than before move the group to its next epoch."""
     records: list[LogRecord] = []
     patterns = dict(group.patterns)
     moves_on = False
@@ -99,11 +98,11 @@ def resolved_records(group: ConsumerGroup, found: Mapping[str, ResolvedPattern],
             old = patterns.get(pattern)
             moves_on = moves_on or (old.topics if old is not None else frozenset()) != new.topics
             patterns[pattern] = new
-            records.append(pattern_record(group.group_id, pattern, new))
+            records.append(group.pattern_record(pattern, new))
     names = {name for member in group.members.values() for name in _names_of(member, patterns)}
     new_hash = metadata_hash(names, topics)
     if moves_on or new_hash != group.metadata_hash:
-        records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+        records.append(group.records.epoch_record(group.group_id, group.epoch + 1, new_hash))
     return records
 
 

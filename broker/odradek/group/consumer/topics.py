@@ -1,64 +1,27 @@
-"""The topics of the cluster, as a group coordinator reads them."""
+"""The topics of the cluster as a group coordinator reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import blake2b
-from types import MappingProxyType
-from typing import Protocol
+from typing import TypeAlias
 
-__all__ = ["NO_TOPICS", "Topic", "Topics", "metadata_hash"]
+from odradek.metadata.image import MetadataImage
+
+__all__ = ["NO_TOPICS", "Topics", "metadata_hash", "topic_ids_of"]
 
 _HASH_BYTES = 8
 
-
-class Topic(Protocol):
-    """A topic and its partitions by index."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def id(self) -> bytes: ...
-
-    @property
-    def partitions(self) -> Mapping[int, object]: ...
-
-
-class Topics(Protocol):
-    """The topics as of one moment; another object once anything has changed."""
-
-    @property
-    def offset(self) -> int:
-        """How far the log of metadata has been read."""
-
-    @property
-    def topics(self) -> Mapping[str, Topic]: ...
-
-    def topic(self, name: str) -> Topic | None: ...
-
-    def topic_by_id(self, topic_id: bytes) -> Topic | None: ...
-
-
-class _NoTopics:
-    offset = -1
-    topics: Mapping[str, Topic] = MappingProxyType({})
-
-    def topic(self, name: str) -> None:
-        return None
-
-    def topic_by_id(self, topic_id: bytes) -> None:
-        return None
-
-
-NO_TOPICS: Topics = _NoTopics()
-"""Before any metadata is known."""
+Topics: TypeAlias = MetadataImage
+"""The topics at one moment; any change creates another object."""
+NO_TOPICS = MetadataImage(offset=-1)
+"""The image before any metadata is known."""
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """A number (int64) that changes when one of these topics appears, goes, is replaced or grows; 0 while none exists.
+    """A 64-bit number that changes with the existence, identity and size of these topics; 0 for no topic.
 
-    Kafka's is another function over the same things (KIP-1101); each coordinator compares its own results alone.
+    Kafka hashes the same things with another function (KIP-1101); a coordinator compares only its own results.
     """
     found = [topic for name in sorted(names) if (topic := topics.topic(name)) is not None]
     if not found:
@@ -68,3 +31,7 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
         digest.update(topic.id)
         digest.update(len(topic.partitions).to_bytes(4, "big"))
     return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def topic_ids_of(names: Iterable[str], topics: Topics) -> frozenset[bytes]:
+    return frozenset(topic.id for name in names if (topic := topics.topic(name)) is not None)

@@ -1,10 +1,7 @@
-"""Members and descriptions of share groups, and their offsets (KIP-932).
+"""Members and descriptions of share groups (KIP-932).
 
-- ShareGroupHeartbeat (key 76) and ShareGroupDescribe (77), version 1: before Kafka 4.1 they were a preview.
-- DescribeShareGroupOffsets (90), 0 and 1: 1 tells the lag (KIP-1226).
-- AlterShareGroupOffsets (91) and DeleteShareGroupOffsets (92), version 0, of groups without members.
-
-A cluster without the feature share.version answers UNSUPPORTED_VERSION.
+ShareGroupHeartbeat (key 76) and ShareGroupDescribe (77), version 1: before Kafka 4.1 they were a preview. A cluster
+without the feature share.version answers UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -12,86 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from odradek.access.acls import AclOperation, AclResource
-from odradek.access.needs import DENIED, TEXTS, allowed, allowed_on_each, asks, in_series, serve_part
+from odradek.access.needs import allowed, in_series
 from odradek.core.machine import Refused
-from odradek.group.api import decided, described, group_shard, refusal
-from odradek.group.needs import described_with_assigned_topics, names_described, with_operations
-from odradek.group.share.state_calls import delete_states
-from odradek.host.endpoint import Serve, endpoint
+from odradek.group.api import (
+    ModernGroupApi,
+    client_of,
+    described,
+    described_with_assigned_topics,
+    names_described,
+    refusal,
+)
+from odradek.host.endpoint import Needs, endpoint
 from odradek.metadata.features import SHARE_VERSION
-from odradek.share.state import NO_COUNT, NO_OFFSET, ShareKey
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.alter_share_group_offsets_response import (
-    AlterShareGroupOffsetsResponse,
-    AlterShareGroupOffsetsResponsePartition,
-    AlterShareGroupOffsetsResponseTopic,
-)
-from odradek.wire.messages.apis import (
-    ALTER_SHARE_GROUP_OFFSETS,
-    DELETE_SHARE_GROUP_OFFSETS,
-    DESCRIBE_SHARE_GROUP_OFFSETS,
-    SHARE_GROUP_DESCRIBE,
-    SHARE_GROUP_HEARTBEAT,
-)
-from odradek.wire.messages.delete_share_group_offsets_response import (
-    DeleteShareGroupOffsetsResponse,
-    DeleteShareGroupOffsetsResponseTopic,
-)
-from odradek.wire.messages.describe_share_group_offsets_response import (
-    DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponseGroup,
-    DescribeShareGroupOffsetsResponsePartition,
-    DescribeShareGroupOffsetsResponseTopic,
-)
-from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.wire.messages.list_offsets_response import ListOffsetsResponse
+from odradek.wire.messages.apis import SHARE_GROUP_DESCRIBE, SHARE_GROUP_HEARTBEAT
 from odradek.wire.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
-from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
-    from odradek.host.coordinators import Coordinators
-    from odradek.host.metadata import Metadata
-    from odradek.host.peers import Peers
-    from odradek.host.router import Router
-    from odradek.host.settings import Settings
-    from odradek.metadata.image import MetadataImage
-    from odradek.share.state_client import ShareStateClient
-    from odradek.wire.messages.alter_share_group_offsets_request import (
-        AlterShareGroupOffsetsRequest,
-        AlterShareGroupOffsetsRequestTopic,
-    )
-    from odradek.wire.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
-    from odradek.wire.messages.describe_share_group_offsets_request import (
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsRequestGroup,
-        DescribeShareGroupOffsetsRequestTopic,
-    )
     from odradek.wire.messages.share_group_describe_request import ShareGroupDescribeRequest
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
-__all__ = ["ShareGroupApi", "serves_share_groups"]
-
-READ, DESCRIBE, DELETE = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE
-GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
-LATEST = -1
-NO_LAG = -1
-UNKNOWN = "This server does not host this topic-partition."
-NO_OFFSETS = "There is no offset information to delete."
-UNEXPECTED = "The server experienced an unexpected error when processing the request."
-UNKNOWN_PARTITION = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN)
-
-
-def serves_share_groups(image: MetadataImage) -> bool:
-    """Whether the cluster has share groups."""
-    return image.feature(SHARE_VERSION) > 0
+__all__ = ["ShareGroupApi"]
 
 
 def _topics_of(group: DescribedGroup) -> Iterator[str]:
@@ -99,91 +40,20 @@ def _topics_of(group: DescribedGroup) -> Iterator[str]:
         yield from (topic.topic_name for topic in member.assignment.topic_partitions)
 
 
-@asks("")
-async def _with_topic_ids(
-    authority: Authority,
-    call: Call[AlterShareGroupOffsetsRequest],
-    serve: Serve[AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse],
-) -> AlterShareGroupOffsetsResponse:
-    """The answer has the ids of all topics that exist, also of those that are refused."""
-    response = await serve(call)
-    for answer in response.responses:
-        topic = authority.metadata.image.topic(answer.topic_name)
-        if topic is not None:
-            answer.topic_id = topic.id
-    return response
+_ASSIGNED_TOPICS: Needs[ShareGroupDescribeRequest, ShareGroupDescribeResponse] = described_with_assigned_topics(
+    lambda response: response.groups, _topics_of
+)
 
 
-@asks("DESCRIBE on each topic")
-async def _described_topics(
-    authority: Authority,
-    call: Call[DescribeShareGroupOffsetsRequest],
-    serve: Serve[DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse],
-) -> DescribeShareGroupOffsetsResponse:
-    """Topics that are named and may not be described are answered with an error; others are left out."""
-    groups = []
-    hidden: dict[str, list[DescribeShareGroupOffsetsResponseTopic]] = {}
-    for group in call.request.groups:
-        if group.topics is not None:
-            refused = [topic for topic in group.topics if not authority.allows(call, DESCRIBE, TOPIC, topic.topic_name)]
-            hidden[group.group_id] = [_refused_offsets(topic) for topic in refused]
-            group = replace(group, topics=[topic for topic in group.topics if topic not in refused])
-        groups.append(group)
-    response = await serve_part(serve, call, lambda request: request.groups, groups)
-    for answer in response.groups:
-        answer.topics = [each for each in answer.topics if authority.allows(call, DESCRIBE, TOPIC, each.topic_name)]
-        if answer.error_code == ErrorCode.NONE:
-            answer.topics += hidden.get(answer.group_id, [])
-    return response
+class ShareGroupApi(ModernGroupApi):
+    """ShareGroupHeartbeat, ShareGroupDescribe."""
 
-
-def _refused_offsets(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
-    return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=topic.topic_name,
-        partitions=[
-            DescribeShareGroupOffsetsResponsePartition(
-                partition_index=index,
-                start_offset=NO_OFFSET,
-                error_code=DENIED[TOPIC],
-                error_message=TEXTS[DENIED[TOPIC]],
-            )
-            for index in topic.partitions
-        ],
-    )
-
-
-class ShareGroupApi:
-    """ShareGroupHeartbeat, ShareGroupDescribe; DescribeShareGroupOffsets, AlterShareGroupOffsets and their deletion."""
-
-    def __init__(
-        self,
-        coordinators: Coordinators,
-        states: ShareStateClient,
-        *,
-        peers: Peers,
-        router: Router,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
-    ) -> None:
-        self._coordinators = coordinators
-        self._states = states
-        self._peers = peers
-        self._router = router
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._turns = turns
-
-    @property
-    def _is_served(self) -> bool:
-        return serves_share_groups(self._metadata.image)
+    feature = SHARE_VERSION
 
     @endpoint(
         SHARE_GROUP_HEARTBEAT,
         needs=in_series(
-            allowed(READ, GROUP, of=lambda request: request.group_id),
+            allowed(AclOperation.READ, AclResource.GROUP, of=lambda request: request.group_id),
             names_described(lambda request: request.subscribed_topic_names, ShareGroupHeartbeatResponse),
         ),
         lowest=1,
@@ -193,11 +63,8 @@ class ShareGroupApi:
         request = call.request
         if not self._is_served:
             return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        client_id, host = call.client_id or "", f"/{call.host}"
-        outcome = await decided(
-            self._coordinators,
-            request.group_id,
-            lambda machine: machine.share_heartbeat(request, client_id, host, self._clock.now),
+        outcome = await self._decided(
+            request.group_id, lambda machine: machine.share_heartbeat(request, client_of(call), self._clock.now)
         )
         if isinstance(outcome, Refused):
             return ShareGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
@@ -205,255 +72,10 @@ class ShareGroupApi:
 
     @endpoint(
         SHARE_GROUP_DESCRIBE,
-        needs=in_series(
-            described_with_assigned_topics(lambda response: response.groups, _topics_of),
-            with_operations(lambda response: response.groups),
-            allowed_on_each(
-                DESCRIBE,
-                GROUP,
-                asked=lambda request: request.group_ids,
-                answered=lambda response: response.groups,
-                name=lambda group_id: group_id,
-            ),
-        ),
+        needs=described(_ASSIGNED_TOPICS),
         lowest=1,
     )
     async def describe(self, call: Call[ShareGroupDescribeRequest]) -> ShareGroupDescribeResponse:
         """ShareGroupDescribe: the members of groups, and their assignments."""
-        groups = await described(
-            self._coordinators,
-            self._turns,
-            call,
-            DescribedGroup,
-            lambda machine, group_id: machine.describe_share_group(group_id),
-            served=self._is_served,
-        )
-        return ShareGroupDescribeResponse(groups=groups)
-
-    @endpoint(
-        DESCRIBE_SHARE_GROUP_OFFSETS,
-        needs=in_series(
-            _described_topics,
-            allowed_on_each(
-                DESCRIBE,
-                GROUP,
-                asked=lambda request: request.groups,
-                answered=lambda response: response.groups,
-                name=lambda group: group.group_id,
-            ),
-        ),
-    )
-    async def describe_offsets(self, call: Call[DescribeShareGroupOffsetsRequest]) -> DescribeShareGroupOffsetsResponse:
-        """DescribeShareGroupOffsets: the positions of groups, from the share coordinator."""
-        request = call.request
-        response = DescribeShareGroupOffsetsResponse()
-        for group in request.groups:
-            response.groups.append(await self._offsets_of(call, group))
-        return response
-
-    async def _offsets_of(
-        self, call: Call[DescribeShareGroupOffsetsRequest], asked: DescribeShareGroupOffsetsRequestGroup
-    ) -> DescribeShareGroupOffsetsResponseGroup:
-        answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
-        if not self._is_served:
-            answer.error_code = ErrorCode.UNSUPPORTED_VERSION
-            return answer
-        shard = group_shard(self._coordinators, asked.group_id, empty_allowed=True)
-        known = shard if isinstance(shard, Refused) else shard.machine.share.known_partitions(asked.group_id)
-        if isinstance(known, Refused):
-            answer.error_code, answer.error_message = refusal(known), known.message
-            return answer
-        if asked.topics is None:
-            for topic_id, indexes in known.items():
-                topic = self._metadata.image.topic_by_id(topic_id)
-                if topic is not None:
-                    answer.topics.append(
-                        await self._offsets_of_topic(call, asked.group_id, topic.name, sorted(indexes))
-                    )
-            return answer
-        if any(
-            not topic.partitions and self._metadata.image.topic(topic.topic_name) is not None for topic in asked.topics
-        ):
-            # As in Kafka, which asks the share coordinator for no partition and fails.
-            answer.error_code, answer.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED
-            return answer
-        for name, wanted in self._wanted(asked.topics):
-            answer.topics.append(await self._offsets_of_topic(call, asked.group_id, name, wanted))
-        return answer
-
-    def _wanted(self, topics: list[DescribeShareGroupOffsetsRequestTopic]) -> Iterator[tuple[str, list[int]]]:
-        """Topics with their partitions: unknown topics one by one, the others once each."""
-        known: dict[str, dict[int, None]] = {}
-        for topic in topics:
-            if self._metadata.image.topic(topic.topic_name) is None:
-                yield topic.topic_name, topic.partitions
-            else:
-                known.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
-        for name, indexes in known.items():
-            yield name, list(indexes)
-
-    async def _offsets_of_topic(
-        self, call: Call[DescribeShareGroupOffsetsRequest], group_id: str, name: str, indexes: list[int]
-    ) -> DescribeShareGroupOffsetsResponseTopic:
-        topic = self._metadata.image.topic(name)
-        if topic is None:
-            nothing = [
-                DescribeShareGroupOffsetsResponsePartition(partition_index=i, start_offset=NO_OFFSET) for i in indexes
-            ]
-            return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=nothing)
-        partitions = []
-        async for some in self._turns.share(call, indexes):
-            partitions += [await self._offset_of(ShareKey(group_id, topic.id, index), name) for index in some]
-        return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic.id, partitions=partitions)
-
-    async def _offset_of(self, key: ShareKey, topic: str) -> DescribeShareGroupOffsetsResponsePartition:
-        summary = await self._states.summary(key)
-        if isinstance(summary, Refused):
-            return DescribeShareGroupOffsetsResponsePartition(
-                partition_index=key.partition,
-                start_offset=NO_OFFSET,
-                error_code=summary.error,
-                error_message=summary.message,
-            )
-        answer = DescribeShareGroupOffsetsResponsePartition(
-            partition_index=key.partition,
-            start_offset=summary.start_offset,
-            leader_epoch=summary.leader_epoch,
-            lag=NO_LAG,
-        )
-        if summary.start_offset != NO_OFFSET and summary.complete_count != NO_COUNT:
-            end = await self._end_offset(topic, key.partition)
-            answer.lag = NO_LAG if end is None else end - summary.start_offset - summary.complete_count
-        return answer
-
-    async def _end_offset(self, topic: str, index: int) -> int | None:
-        """The end offset of a partition, from its leader; None if that cannot be reached."""
-        registered = self._metadata.image.partition(topic, index)
-        if registered is None or not self._metadata.image.is_alive(registered.leader):
-            return None
-        asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST)])
-        response = await self._peers.call(
-            registered.leader,
-            ApiKey.LIST_OFFSETS,
-            self._router.newest(ApiKey.LIST_OFFSETS),
-            ListOffsetsRequest(replica_id=-1, topics=[asked]),
-            ListOffsetsResponse,
-            deadline=self._clock.now + self._settings.config.request_timeout_ms,
-        )
-        if response is None:
-            return None
-        found = response.topics[0].partitions[0]
-        return found.offset if found.error_code == ErrorCode.NONE else None
-
-    @endpoint(
-        ALTER_SHARE_GROUP_OFFSETS,
-        needs=in_series(
-            allowed(READ, GROUP, of=lambda request: request.group_id, message=TEXTS[DENIED[GROUP]]),
-            _with_topic_ids,
-            allowed_on_each(
-                READ,
-                TOPIC,
-                asked=lambda request: request.topics,
-                answered=lambda response: response.responses,
-                name=lambda topic: topic.topic_name,
-                tells=True,
-            ),
-        ),
-    )
-    async def alter_offsets(self, call: Call[AlterShareGroupOffsetsRequest]) -> AlterShareGroupOffsetsResponse:
-        """AlterShareGroupOffsets: a group without members starts again at these offsets."""
-        request = call.request
-        if not self._is_served:
-            return AlterShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        shard = group_shard(self._coordinators, request.group_id, empty_allowed=True)
-        if isinstance(shard, Refused):
-            return AlterShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
-        share = shard.machine.share
-        outcome = await shard.decided(share.alter_offsets(request.group_id, self._known_offsets(request.topics)))
-        if isinstance(outcome, Refused):
-            return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
-        failures = await shard.begin_states(outcome)
-        answers: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
-        for asked in request.topics:
-            topic = self._metadata.image.topic(asked.topic_name)
-            if topic is None and not asked.partitions:
-                continue
-            topic_id = bytes(16) if topic is None else topic.id
-            answer = answers.setdefault(
-                asked.topic_name, AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, topic_id=topic_id)
-            )
-            for partition in asked.partitions:
-                index = partition.partition_index
-                known = index in outcome.offsets.get(topic_id, {})
-                failure = failures.get((topic_id, index)) if known else UNKNOWN_PARTITION
-                answer.partitions.append(
-                    AlterShareGroupOffsetsResponsePartition(
-                        partition_index=index,
-                        error_code=ErrorCode.NONE if failure is None else failure.error,
-                        error_message=None if failure is None else failure.message,
-                    )
-                )
-        return AlterShareGroupOffsetsResponse(responses=list(answers.values()))
-
-    def _known_offsets(self, topics: list[AlterShareGroupOffsetsRequestTopic]) -> dict[bytes, dict[int, int]]:
-        """The offsets of partitions that exist, by topic id and index; a topic that exists may have none."""
-        offsets: dict[bytes, dict[int, int]] = {}
-        for asked in topics:
-            topic = self._metadata.image.topic(asked.topic_name)
-            if topic is None:
-                continue
-            known = offsets.setdefault(topic.id, {})
-            for partition in asked.partitions:
-                if partition.partition_index in topic.partitions:
-                    known[partition.partition_index] = partition.start_offset
-        return offsets
-
-    @endpoint(
-        DELETE_SHARE_GROUP_OFFSETS,
-        needs=in_series(
-            allowed(DELETE, GROUP, of=lambda request: request.group_id, message=TEXTS[DENIED[GROUP]]),
-            allowed_on_each(
-                READ,
-                TOPIC,
-                asked=lambda request: request.topics,
-                answered=lambda response: response.responses,
-                name=lambda topic: topic.topic_name,
-                tells=True,
-            ),
-        ),
-    )
-    async def delete_offsets(self, call: Call[DeleteShareGroupOffsetsRequest]) -> DeleteShareGroupOffsetsResponse:
-        """DeleteShareGroupOffsets: delete these topics from a group without members."""
-        request = call.request
-        if not self._is_served:
-            return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        shard = group_shard(self._coordinators, request.group_id, empty_allowed=True)
-        if isinstance(shard, Refused):
-            return DeleteShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
-        asked = [(each.topic_name, self._metadata.image.topic(each.topic_name)) for each in request.topics]
-        topic_ids = list(dict.fromkeys(topic.id for _, topic in asked if topic is not None))
-        share = shard.machine.share
-        outcome = await shard.decided(share.delete_offsets(request.group_id, topic_ids))
-        if isinstance(outcome, Refused):
-            return DeleteShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
-        failures = await delete_states(self._states, self._turns, outcome)
-        failed = {topic_id: failure for (topic_id, _), failure in failures.items()}
-        forgotten = [topic_id for topic_id in outcome.offsets if topic_id not in failed]
-        if forgotten:
-            await shard.decided(share.offsets_deleted(request.group_id, forgotten))
-        response = DeleteShareGroupOffsetsResponse()
-        deleted: dict[bytes, DeleteShareGroupOffsetsResponseTopic] = {}
-        for name, topic in asked:
-            answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
-            if topic is not None and topic.id in outcome.offsets:
-                # Each of these is answered once, the others as often as the request names them.
-                deleted[topic.id] = answer
-                answer.topic_id = topic.id
-                if topic.id in failed:
-                    answer.error_code, answer.error_message = failed[topic.id].error, failed[topic.id].message
-                continue
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answer.error_message = UNKNOWN if topic is None else NO_OFFSETS
-            response.responses.append(answer)
-        response.responses += deleted.values()
-        return response
+        find = lambda machine, group_id: machine.share.describe(group_id)  # noqa: E731 - typed where it is used
+        return ShareGroupDescribeResponse(groups=await self._described(call, DescribedGroup, find))

@@ -5,17 +5,18 @@ A member gives nothing up and waits for nothing: it has its target assignment as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 
-from msgspec import Struct
-from msgspec.structs import replace
+from odradek.core.machine import LogRecord
+from odradek.group.consumer.member import NO_PARTITIONS, Partitions
+from odradek.group.modern import ModernGroup
+from odradek.group.share.member import ShareMember, StatePartitions
+from odradek.group.share.records import RECORDS
+from odradek.wire.messages.share_group_state_partition_metadata_value import ShareGroupStatePartitionMetadataValue
 
-from odradek.group.consumer.member import JOINING_EPOCH, NO_PARTITIONS, Partitions
-from odradek.group.modern import LEAVING_EPOCH, MembersAndTargets
-from odradek.group.times import Times
-
-__all__ = ["KnownTopic", "ShareGroup", "ShareGroupState", "ShareMember", "StatePartitions"]
+__all__ = ["ShareGroup", "ShareGroupState"]
 
 
 class ShareGroupState(Enum):
@@ -26,47 +27,19 @@ class ShareGroupState(Enum):
     DEAD = "Dead"
 
 
-class ShareMember(Struct, frozen=True):
-    """A member: its client, its subscriptions and its assignment."""
-
-    member_id: str
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    topic_names: frozenset[str] = frozenset()
-    epoch: int = JOINING_EPOCH
-    previous_epoch: int = JOINING_EPOCH
-    assigned: Partitions = NO_PARTITIONS
-
-
-class KnownTopic(Struct, frozen=True):
-    """Partitions of a topic whose state the share coordinator has, or will have."""
-
-    name: str
-    partitions: frozenset[int]
-
-
-class StatePartitions(Struct, frozen=True):
-    """The progress of the share coordinator with the partitions of a group, by topic id."""
-
-    initializing: Mapping[bytes, KnownTopic] = {}
-    initialized: Mapping[bytes, KnownTopic] = {}
-    deleting: Mapping[bytes, str] = {}
-
-    def is_empty(self) -> bool:
-        return not (self.initializing or self.initialized or self.deleting)
-
-
-class ShareGroup(MembersAndTargets[ShareMember, Partitions]):
+class ShareGroup(ModernGroup[ShareMember, Partitions]):
     """Members, their targets, and the epochs of both."""
 
-    def __init__(self, group_id: str) -> None:
-        super().__init__(group_id)
-        self.states: StatePartitions | None = None
-        """None until the log has a record of it."""
+    kind = "share"
+    nothing = MappingProxyType({"assigned": NO_PARTITIONS})
 
-        self.times: Times[str] = Times()
-        """The end of each member's session (ms)."""
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id, RECORDS, NO_PARTITIONS)
+        self.states: StatePartitions | None = None
+        """The partitions whose state the share coordinator initializes, has initialized, or deletes for this group.
+
+        None until the log has a ShareGroupStatePartitionMetadata record of the group.
+        """
 
     @property
     def state(self) -> ShareGroupState:
@@ -91,22 +64,15 @@ class ShareGroup(MembersAndTargets[ShareMember, Partitions]):
 
     def durable_state(self) -> tuple[object, ...]:
         """The state that follows from the log alone."""
-        epochs = self.epoch, self.metadata_hash, self.assignment_epoch, self.assignment_timestamp
-        return epochs, dict(self.members), dict(self.targets), self.states
+        return *super().durable_state(), self.states
 
-    # ------------------------------------------------------------------ folding
+    def states_record(self, states: StatePartitions) -> LogRecord:
+        """The record of the share partitions that are initialized, to be initialized, and to be deleted."""
+        return RECORDS.states_record(self.group_id, states)
 
-    def fold_member(self, member: ShareMember) -> None:
-        """Add or replace a member."""
-        self.members[member.member_id] = member
+    @property
+    def _folds(self) -> Mapping[str, Callable[..., None]]:
+        return {"StatePartitionMetadata": self._fold_states}
 
-    def fold_no_member(self, member_id: str) -> None:
-        """Remove a member and its session."""
-        self.members.pop(member_id, None)
-        self.times.drop(member_id)
-
-    def fold_no_assignment(self, member_id: str) -> None:
-        """Remove the assignment of a member that is about to go."""
-        member = self.members.get(member_id)
-        if member is not None:
-            self.fold_member(replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH, assigned=NO_PARTITIONS))
+    def _fold_states(self, value: ShareGroupStatePartitionMetadataValue | None, _: str) -> None:
+        self.states = None if value is None else RECORDS.read_states(value)

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
+from msgspec import Struct
 
 from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
-from odradek.group.consumer.heartbeat import Client
-from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, Partitions
-from odradek.group.refusals import unknown_member
-from odradek.group.share.group import KnownTopic, ShareGroup, StatePartitions
-from odradek.group.share.heartbeat import beat, dropped, refusal_of_heartbeat
-from odradek.group.share.records import ShareKey, fold, states_record
+from odradek.group.consumer.topics import metadata_hash
+from odradek.group.modern_groups import LEAVING_EPOCHS, Group, ModernGroups
+from odradek.group.modern_member import JOINING_EPOCH
+from odradek.group.share.group import ShareGroup
+from odradek.group.share.heartbeat import beat, refusal_of_heartbeat
+from odradek.group.share.member import KnownTopic, StatePartitions
 from odradek.group.share.states import NO_OFFSET, NOTHING, ShareStates, begun, ended, settled, without_topics
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.share_group_describe_response import (
-    Assignment,
-    DescribedGroup,
-    Member,
-    TopicPartitions,
-)
+from odradek.wire.messages.share_group_describe_response import Assignment, DescribedGroup, Member, TopicPartitions
 from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from odradek.group.consumer.groups import Group
-    from odradek.group.consumer.topics import Topics
-    from odradek.group.share.settings import ShareSettings
+    from odradek.group.classic.group import ClassicGroup
+    from odradek.group.consumer.member import Partitions
+    from odradek.group.modern_member import Client
+    from odradek.group.surroundings import ShareSettings, Surroundings
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
 __all__ = ["ShareGroups"]
@@ -39,69 +35,48 @@ INVALID_GROUP = Refused(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
 NOT_EMPTY = Refused(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
 
-class ShareGroups:
+class ShareGroups(ModernGroups[ShareGroup]):
     """Decides about share groups and folds their records; the table of groups is the coordinator's."""
 
-    def __init__(
-        self,
-        groups: MutableMapping[str, Group],
-        topics: Callable[[], Topics],
-        settings: Callable[[str], ShareSettings],
-        to_begin: set[str],
-    ) -> None:
-        """Groups with members whose sessions have not begun are put into `to_begin`: `fold` does not know the time."""
-        self._groups = groups
-        self._to_begin = to_begin
-        self._topics = topics
-        self._settings = settings
+    def __init__(self, groups: MutableMapping[str, Group], surroundings: Surroundings, to_begin: set[str]) -> None:
+        super().__init__(ShareGroup, groups, surroundings, to_begin)
+        self._topics = surroundings.topics
         self.to_initialize: dict[str, int] = {}
         """Groups with partitions that the share coordinator must initialize, with the state epoch."""
 
-    # ------------------------------------------------------------------ members
+    def settings(self, group_id: str) -> ShareSettings:
+        """The settings of a group as of now."""
+        return self._around.share(group_id)
 
     def heartbeat(
-        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str, now: int
+        self, request: ShareGroupHeartbeatRequest, client: Client, now: int
     ) -> Decision[ShareGroupHeartbeatResponse]:
         """A member joins, stays or leaves."""
         refusal = refusal_of_heartbeat(request)
         if refusal is not None:
             return refusal
-        if request.member_epoch == LEAVING_EPOCH:
-            return self._leave(request)
-        group = self._groups.get(request.group_id)
-        if group is None:
-            if request.member_epoch != JOINING_EPOCH:
-                return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {request.group_id} not found.")
-            group = ShareGroup(request.group_id)
-        if not isinstance(group, ShareGroup):
-            return _not_share(request.group_id)
-        beaten = beat(
-            group,
-            request,
-            Client(client_id, client_host),
-            topics=self._topics(),
-            settings=self._settings(request.group_id),
-            now=now,
-        )
+        group_id, epoch = request.group_id, request.member_epoch
+        if epoch in LEAVING_EPOCHS:
+            leaving = self.found(group_id)
+            if isinstance(leaving, Refused):
+                return leaving
+            reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
+            return self._leave(leaving, request.member_id, None, epoch, now, reply)
+        found = self._group_for(group_id, joins=epoch == JOINING_EPOCH)
+        if isinstance(found, Refused):
+            return found
+        beaten = beat(found[0], request, client, topics=self._topics(), settings=self.settings(group_id), now=now)
         if beaten.state_epoch is not None:
-            self.to_initialize[request.group_id] = beaten.state_epoch
+            self.to_initialize[group_id] = beaten.state_epoch
         return beaten.decision
 
-    def _leave(self, request: ShareGroupHeartbeatRequest) -> Decision[ShareGroupHeartbeatResponse]:
-        group = self.found(request.group_id)
-        if isinstance(group, Refused):
-            return group
-        if request.member_id not in group.members:
-            return unknown_member(request.group_id, request.member_id)
-        reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
-        return Proposed(tuple(dropped(group, [request.member_id], self._topics())), reply)
+    def _in_place_of(self, group: ClassicGroup) -> Refused:
+        return self._other(group.group_id)
 
-    def found(self, group_id: str) -> ShareGroup | Refused:
-        """The share group of this id."""
-        group = self._groups.get(group_id)
-        if group is None:
-            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        return group if isinstance(group, ShareGroup) else _not_share(group_id)
+    def _moved_on_without(self, group: ShareGroup, gone: Mapping[str, None]) -> list[LogRecord]:
+        left = [member for member_id, member in group.members.items() if member_id not in gone]
+        new_hash = metadata_hash(group.subscribed_topics(left), self._topics())
+        return [group.records.epoch_record(group.group_id, group.epoch + 1, new_hash)]
 
     def describe(self, group_id: str) -> DescribedGroup | Refused:
         """ShareGroupDescribe, for one group; deleted topics are left out."""
@@ -134,21 +109,6 @@ class ShareGroups:
                 for member in group.members.values()
             ],
         )
-
-    # ------------------------------------------------------------------ time
-
-    def begin(self, group: ShareGroup, now: int) -> None:
-        """Begin sessions of members that have none: after a failover."""
-        timeout_ms = self._settings(group.group_id).session_timeout_ms
-        for member_id in group.members:
-            group.times.set_if_none(member_id, now + timeout_ms)
-
-    def advance(self, group: ShareGroup, now: int) -> Decision[None]:
-        """Remove members whose session has timed out."""
-        gone = [member_id for member_id in group.times.over(now) if member_id in group.members]
-        return Proposed(tuple(dropped(group, gone, self._topics())), None) if gone else Answered(None)
-
-    # ------------------------------------------------------------------ what the share coordinator has to know
 
     def initializing(self, group_id: str) -> ShareStates | None:
         """The states that the share coordinator must initialize for a group; None if there are none."""
@@ -201,17 +161,15 @@ class ShareGroups:
             if isinstance(group, ShareGroup) and group.states is not None:
                 after = without_topics(group.states, gone)
                 if after != group.states:
-                    records.append(states_record(group.group_id, after))
+                    records.append(group.states_record(after))
         return records
-
-    # ------------------------------------------------------------------ offsets
 
     def known_partitions(self, group_id: str) -> dict[bytes, frozenset[int]] | Refused:
         """The partitions of a group whose state the share coordinator has; none for an unknown group."""
         group = self._groups.get(group_id)
         if group is None:
             return {}
-        return group.initialized() if isinstance(group, ShareGroup) else _not_share(group_id)
+        return group.initialized() if isinstance(group, ShareGroup) else self._other(group_id)
 
     def alter_offsets(self, group_id: str, offsets: dict[bytes, dict[int, int]]) -> Decision[ShareStates]:
         """AlterShareGroupOffsets of existing partitions: the share coordinator must initialize them again."""
@@ -258,29 +216,20 @@ class ShareGroups:
         if group is None:
             return None
         if not isinstance(group, ShareGroup):
-            return _not_share(group_id)
+            return self._other(group_id)
         return group if group.is_empty else NOT_EMPTY
 
     def _told(self, group: ShareGroup, states: StatePartitions, reply: T) -> Proposed[T]:
-        return Proposed((states_record(group.group_id, states),), reply)
+        return Proposed((group.states_record(states),), reply)
 
-    # ------------------------------------------------------------------ the log
-
-    def fold(self, group_id: str, key: ShareKey, value: msgspec.Struct | None, *, loading: bool) -> None:
+    def fold(self, key: Struct, value: Struct | None, *, loading: bool) -> str:
         """Fold one record of a share group."""
+        group_id = super().fold(key, value, loading=loading)
         group = self._groups.get(group_id)
-        if not isinstance(group, ShareGroup):
-            if value is None:
-                return
-            group = self._groups[group_id] = ShareGroup(group_id)
-            self._to_begin.add(group_id)
-        if not fold(group, key, value):
-            del self._groups[group_id]
-            self.to_initialize.pop(group_id, None)
-        elif loading and group.states is not None and group.states.initializing:
+        if loading and isinstance(group, ShareGroup) and group.states is not None and group.states.initializing:
             # The last coordinator may have ended before it called the share coordinator.
             self.to_initialize[group_id] = group.epoch
+        return group_id
 
-
-def _not_share(group_id: str) -> Refused:
-    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+    def _has_gone(self, group_id: str) -> None:
+        self.to_initialize.pop(group_id, None)

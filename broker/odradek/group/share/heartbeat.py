@@ -1,34 +1,24 @@
-"""ShareGroupHeartbeat (KIP-932), and the records of members that go.
+"""The answers of a share group to ShareGroupHeartbeat (KIP-932).
 
 A heartbeat has the changes of a member; its response has the changes for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
-from odradek.group.consumer.heartbeat import Client
-from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, NO_PARTITIONS, Partitions
-from odradek.group.consumer.topics import metadata_hash
-from odradek.group.names import is_blank
-from odradek.group.refusals import unknown_member
+from odradek.group.consumer.member import Partitions
+from odradek.group.consumer.topics import metadata_hash, topic_ids_of
+from odradek.group.modern_member import JOINING_EPOCH, LEAVING_EPOCH, Client, is_blank, listed
 from odradek.group.share.assignor import simple_assignor
-from odradek.group.share.group import ShareMember
-from odradek.group.share.records import (
-    assignment_epoch_record,
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    states_record,
-    target_record,
-)
+from odradek.group.share.member import ShareMember
 from odradek.group.share.states import awaits_assignment, begun, missing
+from odradek.group.which_member import full, unknown_member
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.share_group_heartbeat_response import (
     Assignment,
@@ -39,10 +29,10 @@ from odradek.wire.messages.share_group_heartbeat_response import (
 if TYPE_CHECKING:
     from odradek.group.consumer.topics import Topics
     from odradek.group.share.group import ShareGroup
-    from odradek.group.share.settings import ShareSettings
+    from odradek.group.surroundings import ShareSettings
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
-__all__ = ["Beaten", "beat", "dropped", "refusal_of_heartbeat"]
+__all__ = ["Beaten", "beat", "refusal_of_heartbeat"]
 
 MEMBER_ID_LENGTH_MAX = 36
 Rule = tuple[Callable[["ShareGroupHeartbeatRequest"], bool], str | None]
@@ -86,10 +76,10 @@ def beat(
     now: int,
 ) -> Beaten:
     """The response for a member that joins or stays; the request is valid."""
+    refusal = full(group, request.member_id, "", settings.max_size)
+    if refusal is not None:
+        return Beaten(refusal)
     known = group.members.get(request.member_id)
-    if known is None and len(group.members) >= settings.max_size:
-        sentence = f"The share group has reached its maximum capacity of {settings.max_size} members."
-        return Beaten(Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, sentence))
     if known is None and request.member_epoch != JOINING_EPOCH:
         return Beaten(unknown_member(group.group_id, request.member_id))
     before = known or ShareMember(request.member_id)
@@ -99,7 +89,7 @@ def beat(
     member = _updated(before, request, client)
     members = {**group.members, member.member_id: member}
     names = group.subscribed_topics(members.values())
-    records: list[LogRecord] = [] if member == before else [member_record(group.group_id, member)]
+    records: list[LogRecord] = [] if member == before else [group.records.member_record(group.group_id, member)]
     epoch = _next_epoch(group, before, member, names, topics, records)
     target = _next_target(group, member, members, epoch, topics, settings, now, records)
     after = member
@@ -110,17 +100,17 @@ def beat(
         # Unwanted and deleted topics leave its assignment at once, before the next target.
         after = replace(member, assigned=_wanted(target.partitions, member, topics))
     if after != member:
-        records.append(current_record(group.group_id, after))
+        records.append(group.records.current_record(group.group_id, after))
     new = missing(group, names, topics)
     if new:
-        records.append(states_record(group.group_id, begun(group.states, new)))
-    group.times.set(member.member_id, now + settings.session_timeout_ms)
+        records.append(group.states_record(begun(group.states, new)))
+    group.begin_session(after, settings.session_timeout_ms, now, stepped=False)
     reply = ShareGroupHeartbeatResponse(
         member_id=after.member_id, member_epoch=after.epoch, heartbeat_interval_ms=settings.heartbeat_interval_ms
     )
     says_all = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
     if says_all or after.assigned != before.assigned:
-        reply.assignment = _assignment(after.assigned)
+        reply.assignment = Assignment(listed(after.assigned, TopicPartitions))
     decision = Proposed(tuple(records), reply) if records else Answered(reply)
     return Beaten(decision, epoch if new else None)
 
@@ -164,7 +154,7 @@ def _next_epoch(
     new_hash = metadata_hash(names, topics)
     if not moves_on and new_hash == group.metadata_hash:
         return group.epoch
-    records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+    records.append(group.records.epoch_record(group.group_id, group.epoch + 1, new_hash))
     return group.epoch + 1
 
 
@@ -184,51 +174,20 @@ def _next_target(
     records: list[LogRecord],
 ) -> _Target:
     """The target of the member; targets are computed at most once in the assignment interval (KIP-1263)."""
-    last, interval_ms = group.assignment_timestamp, settings.assignment_interval_ms
-    too_early = bool(last) and bool(interval_ms) and now < last + interval_ms
-    if group.assignment_epoch >= epoch or too_early:
-        return _Target(group.assignment_epoch, group.targets.get(member.member_id, NO_PARTITIONS))
-    subscriptions = {
-        member_id: frozenset(topic.id for name in each.topic_names if (topic := topics.topic(name)) is not None)
-        for member_id, each in members.items()
-    }
-    ready = group.initialized()
+    if group.assignment_epoch >= epoch or group.is_assigned_too_early(settings.assignment_interval_ms, now):
+        return _Target(group.assignment_epoch, group.target_of(member))
+    subscriptions = {member_id: topic_ids_of(each.topic_names, topics) for member_id, each in members.items()}
     available = {
         topic_id: frozenset(index for index in indexes if index in topic.partitions)
-        for topic_id, indexes in ready.items()
+        for topic_id, indexes in group.initialized().items()
         if (topic := topics.topic_by_id(topic_id)) is not None
     }
     targets = simple_assignor(subscriptions, group.targets, available)
-    records += [
-        target_record(group.group_id, member_id, target)
-        for member_id, target in targets.items()
-        if member_id not in group.targets or target != group.targets[member_id]
-    ]
-    records.append(assignment_epoch_record(group.group_id, epoch, now))
+    records += group.target_records(members, targets, epoch, now)
     return _Target(epoch, targets[member.member_id])
 
 
 def _wanted(target: Partitions, member: ShareMember, topics: Topics) -> Partitions:
     """The part of a target with existing topics that the member has subscribed to."""
-    ids = {topic.id for name in member.topic_names if (topic := topics.topic(name)) is not None}
+    ids = topic_ids_of(member.topic_names, topics)
     return {topic_id: indexes for topic_id, indexes in target.items() if topic_id in ids}
-
-
-def _assignment(assigned: Partitions) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic_id, partitions=sorted(indexes)) for topic_id, indexes in assigned.items()
-        ]
-    )
-
-
-def dropped(group: ShareGroup, member_ids: Iterable[str], topics: Topics) -> list[LogRecord]:
-    """The records for members that are gone; the group epoch grows."""
-    gone = dict.fromkeys(member_ids)
-    records = [record for member_id in gone for record in member_tombstones(group.group_id, member_id)]
-    left = [member for member_id, member in group.members.items() if member_id not in gone]
-    epoch = group.epoch + 1
-    records.append(epoch_record(group.group_id, epoch, metadata_hash(group.subscribed_topics(left), topics)))
-    if not left:
-        records.append(assignment_epoch_record(group.group_id, epoch, 0))
-    return records

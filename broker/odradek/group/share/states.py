@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.group.share.group import KnownTopic, StatePartitions
+from odradek.group.share.member import KnownTopic, StatePartitions
 
 if TYPE_CHECKING:
     from odradek.group.consumer.member import Partitions

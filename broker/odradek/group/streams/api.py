@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation, AclResource
-from odradek.access.needs import DENIED, allowed, allowed_on_each, asks, denied, in_series
+from odradek.access.needs import DENIED, allowed, asks, denied, in_series
 from odradek.core.machine import Refused
-from odradek.group.api import decided, described, refusal
-from odradek.group.needs import with_operations
+from odradek.group.api import ModernGroupApi, client_of, described, refusal
 from odradek.group.streams.configured import Status
-from odradek.host.endpoint import Serve, endpoint
+from odradek.host.call import Serve
+from odradek.host.endpoint import endpoint
 from odradek.metadata.features import STREAMS_VERSION
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.wire.errors import ErrorCode
@@ -39,15 +39,12 @@ from odradek.wire.messages.streams_group_topology_description_update_response im
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.core.clock import Clock
-    from odradek.core.turns import Turns
+    from odradek.group.api import GroupCoordinators
     from odradek.group.coordinator import GroupCoordinator
     from odradek.group.streams.heartbeat import Beat
     from odradek.group.streams.internal_topics import StreamsTopics
     from odradek.host.call import Call
-    from odradek.host.coordinators import Coordinators
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
     from odradek.wire.messages.streams_group_describe_request import StreamsGroupDescribeRequest
     from odradek.wire.messages.streams_group_describe_response import Subtopology as DescribedSubtopology
     from odradek.wire.messages.streams_group_heartbeat_request import (
@@ -63,7 +60,6 @@ __all__ = ["StreamsGroupApi"]
 
 READ, DESCRIBE, GROUP, TOPIC = AclOperation.READ, AclOperation.DESCRIBE, AclResource.GROUP, AclResource.TOPIC
 HIDDEN_TOPIC = "The described group uses topics that the client is not authorized to describe."
-STREAMS_PROTOCOL = "streams"
 SHOWN_ERRORS = 3
 DESCRIPTION_NOT_STORED = 1
 """The status in a response to a client that asks for the description of a topology: there is none."""
@@ -82,7 +78,11 @@ async def _topics_of_topology(
     call: Call[StreamsGroupHeartbeatRequest],
     serve: Serve[StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse],
 ) -> StreamsGroupHeartbeatResponse:
-    """Names that no topic can have are refused before permissions are looked at."""
+    """Refuse a StreamsGroupHeartbeat if the client lacks DESCRIBE on a topic of its topology.
+
+    A topology with the name of an internal topic, or with a name that no topic can have, passes: the heartbeat itself
+    answers STREAMS_INVALID_TOPOLOGY.
+    """
     topology = call.request.topology
     names = {name for each in (() if topology is None else topology.subtopologies) for name in _topics_of(each)}
     hidden = [name for name in names if not authority.allows(call, DESCRIBE, TOPIC, name)]
@@ -115,16 +115,7 @@ def _refused(refused: Refused) -> StreamsGroupHeartbeatResponse:
 
 def _refusal_of_names(topology: Topology) -> Refused | None:
     """Topics that no application may use, and names that no topic can have."""
-    names = dict.fromkeys(
-        name
-        for each in topology.subtopologies
-        for name in (
-            *each.source_topics,
-            *each.repartition_sink_topics,
-            *(topic.name for topic in each.repartition_source_topics),
-            *(topic.name for topic in each.state_changelog_topics),
-        )
-    )
+    names = dict.fromkeys(name for each in topology.subtopologies for name in _topics_of(each))
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
     if prohibited:
         sentence = f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
@@ -136,32 +127,15 @@ def _refusal_of_names(topology: Topology) -> Refused | None:
     return None
 
 
-class StreamsGroupApi:
+class StreamsGroupApi(ModernGroupApi):
     """StreamsGroupHeartbeat, StreamsGroupDescribe, StreamsGroupTopologyDescriptionUpdate."""
 
-    def __init__(
-        self,
-        coordinators: Coordinators,
-        topics: StreamsTopics,
-        *,
-        authority: Authority | None,
-        metadata: Metadata,
-        settings: Settings,
-        clock: Clock,
-        turns: Turns,
-    ) -> None:
-        self._coordinators = coordinators
-        self._topics = topics
-        self._authority = authority
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
-        self._turns = turns
+    feature = STREAMS_VERSION
+    protocol = "streams"
 
-    @property
-    def _is_served(self) -> bool:
-        named = STREAMS_PROTOCOL in self._settings.config.group_coordinator_rebalance_protocols
-        return named and self._metadata.image.feature(STREAMS_VERSION) > 0
+    def __init__(self, node: Host, coordinators: GroupCoordinators, topics: StreamsTopics) -> None:
+        super().__init__(node, coordinators)
+        self._topics = topics
 
     @endpoint(
         STREAMS_GROUP_HEARTBEAT,
@@ -174,11 +148,9 @@ class StreamsGroupApi:
             return _refused(Refused(ErrorCode.UNSUPPORTED_VERSION))
         outcome: Beat | Refused | None = None if request.topology is None else _refusal_of_names(request.topology)
         if outcome is None:
-            client_id, host = call.client_id or "", f"/{call.host}"
-            outcome = await decided(
-                self._coordinators,
+            outcome = await self._decided(
                 request.group_id,
-                lambda machine: machine.streams_heartbeat(request, call.version, client_id, host, self._clock.now),
+                lambda machine: machine.streams_heartbeat(request, call.version, client_of(call), self._clock.now),
             )
         if isinstance(outcome, Refused):
             return _refused(outcome)
@@ -210,32 +182,18 @@ class StreamsGroupApi:
             return []
         return [name for name in names if not authority.allows(call, AclOperation.CREATE, AclResource.TOPIC, name)]
 
-    @endpoint(
-        STREAMS_GROUP_DESCRIBE,
-        needs=in_series(
-            _described_topics,
-            with_operations(lambda response: response.groups),
-            allowed_on_each(
-                DESCRIBE,
-                GROUP,
-                asked=lambda request: request.group_ids,
-                answered=lambda response: response.groups,
-                name=lambda group_id: group_id,
-            ),
-        ),
-    )
+    @endpoint(STREAMS_GROUP_DESCRIBE, needs=described(_described_topics))
     async def describe(self, call: Call[StreamsGroupDescribeRequest]) -> StreamsGroupDescribeResponse:
         """Say what state groups are in, what their topology is, and which tasks their members have and shall have."""
         request = call.request
 
         def find(machine: GroupCoordinator, group_id: str) -> DescribedGroup | Refused:
-            found = machine.describe_streams_group(group_id)
+            found = machine.streams.describe(group_id)
             if request.include_topology_description and not isinstance(found, Refused):
                 found.topology_description_status = DESCRIPTION_NOT_STORED
             return found
 
-        groups = await described(self._coordinators, self._turns, call, DescribedGroup, find, served=self._is_served)
-        return StreamsGroupDescribeResponse(groups=groups)
+        return StreamsGroupDescribeResponse(groups=await self._described(call, DescribedGroup, find))
 
     @endpoint(
         STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, needs=allowed(READ, GROUP, of=lambda request: request.group_id)

@@ -134,16 +134,14 @@ class _Run:
             for task, offset in offsets.items():
                 if task not in kept:
                     candidates.setdefault(task, []).append((1, -offset, member_id))
-        # Who keeps a task comes before who has only some of its state; who is further comes before who is behind.
+        # A member with a copy of the task comes first, then those with a part of its state, the largest part first.
         self._kept = {
             task: [member_id for *_, member_id in sorted(found, key=lambda each: each[:2])]
             for task, found in candidates.items()
         }
 
-    # ------------------------------------------------------------------ active tasks
-
     def assign_active(self) -> None:
-        """Give every task to somebody who runs it."""
+        """Give every task to a member that runs it."""
         left = self._tasks
         # Most groups have neither when all of a large assignment is new.
         if self._ran or self._kept:
@@ -170,8 +168,6 @@ class _Run:
     def _count_active(self, count: int) -> None:
         self._active_quota.reached(count)
         self._quota.reached(count)
-
-    # ------------------------------------------------------------------ standby tasks
 
     def assign_standby(self) -> None:
         """Give copies of every task with state to processes that do not have it."""
@@ -218,8 +214,6 @@ class _Run:
         for process in reversed(passed):
             by_load.add(process)
         return found
-
-    # ------------------------------------------------------------------ both
 
     def _process_of(self, member_id: str) -> _Process:
         return self._processes[self._members[member_id].process_id]

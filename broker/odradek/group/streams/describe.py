@@ -1,11 +1,13 @@
-"""How a streams group looks from outside: StreamsGroupDescribe."""
+"""How a streams group looks from outside: StreamsGroupDescribe, and the endpoints of its processes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.group.modern_member import in_order, listed
 from odradek.group.streams.group import NO_OFFSETS
 from odradek.group.streams.tasks import NO_TASKS, Tasks
+from odradek.wire.messages import streams_group_heartbeat_response as answered
 from odradek.wire.messages.streams_group_describe_response import (
     Assignment,
     DescribedGroup,
@@ -22,12 +24,13 @@ from odradek.wire.messages.streams_group_describe_response import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from odradek.group.consumer.topics import Topics
     from odradek.group.streams import topology as topologies
-    from odradek.group.streams.configured import InternalTopic
+    from odradek.group.streams.configured import ConfiguredSubtopology, ConfiguredTopology, InternalTopic
     from odradek.group.streams.group import StreamsGroup
     from odradek.group.streams.member import StreamsMember
 
-__all__ = ["described"]
+__all__ = ["described", "partitions_by_endpoint"]
 
 
 def described(group: StreamsGroup, assignor: str) -> DescribedGroup:
@@ -105,11 +108,43 @@ def _offsets(offsets: Iterable[tuple[str, int, int]]) -> list[TaskOffset]:
 
 
 def _assignment(tasks: Tasks) -> Assignment:
-    def listed(by_subtopology: Mapping[str, frozenset[int]]) -> list[TaskIds]:
-        return [
-            TaskIds(subtopology_id=name, partitions=sorted(indexes)) for name, indexes in sorted(by_subtopology.items())
-        ]
+    active, standby, warmup = (listed(in_order(each), TaskIds) for each in (tasks.active, tasks.standby, tasks.warmup))
+    return Assignment(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
 
-    return Assignment(
-        active_tasks=listed(tasks.active), standby_tasks=listed(tasks.standby), warmup_tasks=listed(tasks.warmup)
-    )
+
+def partitions_by_endpoint(
+    members: Iterable[StreamsMember], fit: ConfiguredTopology, topics: Topics
+) -> list[answered.EndpointToPartitions]:
+    """The partitions that the tasks of each member read, for members with an endpoint (KIP-1071)."""
+    subtopologies = fit.subtopologies or {}
+    found = []
+    for member in members:
+        if member.endpoint is None:
+            continue
+        plain = member.assigned.plain
+        copies = {
+            name: plain.standby.get(name, frozenset()) | plain.warmup.get(name, frozenset())
+            for name in sorted({*plain.standby, *plain.warmup})
+        }
+        found.append(
+            answered.EndpointToPartitions(
+                user_endpoint=answered.Endpoint(host=member.endpoint.host, port=member.endpoint.port),
+                active_partitions=_partitions(plain.active, subtopologies, topics),
+                standby_partitions=_partitions(copies, subtopologies, topics),
+            )
+        )
+    return found
+
+
+def _partitions(
+    tasks: Mapping[str, frozenset[int]], subtopologies: Mapping[str, ConfiguredSubtopology], topics: Topics
+) -> list[answered.TopicPartition]:
+    found = []
+    for subtopology, indexes in sorted(tasks.items()):
+        configured = subtopologies.get(subtopology)
+        for name in () if configured is None else configured.sources:
+            topic = topics.topic(name)
+            partitions = [] if topic is None else [index for index in sorted(indexes) if index in topic.partitions]
+            if partitions:
+                found.append(answered.TopicPartition(topic=name, partitions=partitions))
+    return found

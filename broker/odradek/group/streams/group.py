@@ -1,30 +1,34 @@
 """A streams group: a fold over its records, and what is volatile beside them.
 
-Whatever outlives a failover changes in the `fold_...` functions alone, which `records` calls for what is committed.
-Deadlines, offsets of tasks, endpoints and the wish to shut down are volatile, as in Kafka: who coordinates next begins
-without them.
+Offsets of tasks, endpoints and the wish to shut down are volatile, as in Kafka: the next coordinator begins without
+them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.group.modern import ModernGroup
-from odradek.group.streams.member import LEAVING_EPOCH, MemberState, StreamsMember
+from odradek.core.machine import LogRecord
+from odradek.group.modern import ModernGroup, Timer
+from odradek.group.modern_member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
+from odradek.group.streams.member import StreamsMember
 from odradek.group.streams.tasks import NO_HELD_TASKS, NO_TASKS, HeldTasks, Tasks, pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from odradek.group.streams.configured import ConfiguredTopology
     from odradek.group.streams.topology import Topology
+    from odradek.wire.messages.streams_group_metadata_value import StreamsGroupMetadataValue
+    from odradek.wire.messages.streams_group_topology_value import StreamsGroupTopologyValue
 
-__all__ = ["NO_OFFSETS", "NO_TOPOLOGY_EPOCH", "StreamsGroup", "StreamsGroupState", "TaskOffsets", "Timer"]
+__all__ = ["NO_OFFSETS", "NO_TOPOLOGY_EPOCH", "StreamsGroup", "StreamsGroupState", "TaskOffsets"]
 
 NO_TOPOLOGY_EPOCH = -1
 
@@ -43,14 +47,6 @@ class StreamsGroupState(Enum):
     DEAD = "Dead"
 
 
-class Timer(Enum):
-    """The reasons for a deadline."""
-
-    SESSION = "the member was silent"
-    REBALANCE = "the member did not give up its tasks"
-    INITIAL = "members had time to come before the first assignment"
-
-
 class TaskOffsets(Struct, frozen=True):
     """How far the state of a member's tasks is: (subtopology, partition, offset)."""
 
@@ -61,11 +57,17 @@ class TaskOffsets(Struct, frozen=True):
 NO_OFFSETS = TaskOffsets()
 
 
-class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
-    """Members, their targets, the topology, and the epochs of all three; the group's own times have the member ""."""
+class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
+    """Members, their targets, the topology, and the epochs of all three."""
+
+    kind = "streams"
+    nothing = MappingProxyType({"assigned": NO_HELD_TASKS, "revoking": NO_HELD_TASKS})
+    one_instance = True
 
     def __init__(self, group_id: str) -> None:
-        super().__init__(group_id, NO_TASKS)
+        from odradek.group.streams.records import RECORDS  # few clusters have any
+
+        super().__init__(group_id, RECORDS, NO_TASKS)
         self.validated_topology_epoch = NO_TOPOLOGY_EPOCH
         """The epoch of the topology for which all topics were found."""
         self.description_epochs = NO_TOPOLOGY_EPOCH, NO_TOPOLOGY_EPOCH
@@ -85,8 +87,6 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
         self.shutdown_by: str | None = None
         """The member that wants all of the application to stop."""
         self.endpoint_epoch = 0
-
-    # ------------------------------------------------------------------ reading
 
     @property
     def state(self) -> StreamsGroupState:
@@ -119,66 +119,78 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
         """Whether a member of this process warms the task up."""
         return self._warmup[subtopology, index, process_id] > 0
 
+    def away(self, member: StreamsMember) -> StreamsMember:
+        """A static member that goes for a while; the one in its place may commit for its tasks from epoch 0 on."""
+        active = {name: dict.fromkeys(epochs, JOINING_EPOCH) for name, epochs in member.assigned.active.items()}
+        assigned = HeldTasks(active, member.assigned.standby, member.assigned.warmup)
+        return replace(member, epoch=LEAVING_STATIC_EPOCH, assigned=assigned, revoking=NO_HELD_TASKS)
+
+    def assignment_epoch_of(self, member_id: str, topic: str, topic_id: bytes, index: int) -> int | None:
+        """Since which epoch a member has run the task that reads this partition; None if it does not."""
+        subtopology = None if self.topology is None else self.topology.subtopology_by_source.get(topic)
+        return None if subtopology is None else self.members[member_id].assignment_epoch_of(subtopology, index)
+
     def durable_state(self) -> tuple[object, ...]:
         """The state that follows from the log alone."""
-        return (
-            (self.epoch, self.metadata_hash, self.validated_topology_epoch, self.description_epochs),
-            (dict(self.assignment_configs), self.assignment_epoch, self.assignment_timestamp),
-            None if self.topology is None else self.topology.value,
-            dict(self.members),
-            dict(self.targets),
-        )
-
-    # ------------------------------------------------------------------ times
+        topology = None if self.topology is None else self.topology.value
+        epochs = self.validated_topology_epoch, self.description_epochs
+        return *super().durable_state(), epochs, dict(self.assignment_configs), topology
 
     @property
     def initial_delay_runs(self) -> bool:
         """Whether the first assignment still waits for members."""
         return ("", Timer.INITIAL) in self.times
 
-    # ------------------------------------------------------------------ folding
-
-    def fold_member(self, member: StreamsMember) -> None:
-        """A member as it is from now on."""
-        before = self.members.get(member.member_id)
-        self.members[member.member_id] = member
-        if before is not None and before.instance_id is not None:
-            self.static_members.pop(before.instance_id, None)
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
-        if before is not None:
-            if (
-                before.assigned is member.assigned
-                and before.revoking is member.revoking
-                and before.process_id == member.process_id
-            ):
-                return
-            self._release(before)
-        self._take(member)
-
-    def fold_no_member(self, member_id: str) -> None:
-        """It is gone, and what is volatile of it too."""
-        member = self.members.pop(member_id, None)
-        if member is None:
+    def _replaced(self, before: StreamsMember | None, after: StreamsMember | None) -> None:
+        if after is None and before is not None:
+            self.offsets.pop(before.member_id, None)
+            if not self.members:
+                self.shutdown_by = None
+        if (
+            before
+            and after
+            and before.assigned is after.assigned
+            and before.revoking is after.revoking
+            and before.process_id == after.process_id
+        ):
             return
-        self._release(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
-            del self.static_members[member.instance_id]
-        self.cancel(member_id, *Timer)
-        self.slow_epochs.pop(member_id, None)
-        self.offsets.pop(member_id, None)
-        if not self.members:
-            self.shutdown_by = None
+        if before is not None:
+            self._release(before)
+        if after is not None:
+            self._take(after)
 
-    def fold_no_assignment(self, member_id: str) -> None:
-        """The member has nothing any more: it is about to go."""
-        member = self.members.get(member_id)
-        if member is not None:
-            gone = replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH, state=MemberState.STABLE)
-            self.fold_member(replace(gone, assigned=NO_HELD_TASKS, revoking=NO_HELD_TASKS))
+    @property
+    def _folds(self) -> Mapping[str, Callable[..., None]]:
+        return {"Topology": self._fold_topology}
 
-    def fold_topology(self, topology: Topology | None) -> None:
-        self.topology = topology
+    def _fold_topology(self, value: StreamsGroupTopologyValue | None, _: str) -> None:
+        from odradek.group.streams.topology import Topology  # few clusters have any
+
+        self.topology = None if value is None else Topology(value)
+
+    def _fold_metadata(self, value: Struct) -> None:
+        super()._fold_metadata(value)
+        metadata = cast("StreamsGroupMetadataValue", value)
+        self.validated_topology_epoch = metadata.validated_topology_epoch
+        self.assignment_configs = {each.key: each.value for each in metadata.last_assignment_configs or ()}
+        self.description_epochs = metadata.stored_description_topology_epoch, metadata.failed_description_topology_epoch
+
+    def epoch_record(
+        self, epoch: int, metadata_hash: int, validated_topology_epoch: int, configs: Mapping[str, str]
+    ) -> LogRecord:
+        """The group has moved on to this epoch; `configs` are the settings of its assignment."""
+        from odradek.wire.messages.streams_group_metadata_value import LastAssignmentConfig  # few clusters have any
+
+        stored, failed = self.description_epochs
+        return self.records.epoch_record(
+            self.group_id,
+            epoch,
+            metadata_hash,
+            validated_topology_epoch=validated_topology_epoch,
+            last_assignment_configs=[LastAssignmentConfig(key, value) for key, value in configs.items()],
+            stored_description_topology_epoch=stored,
+            failed_description_topology_epoch=failed,
+        )
 
     def _take(self, member: StreamsMember) -> None:
         for held in (member.assigned, member.revoking):

@@ -14,34 +14,27 @@ from msgspec.structs import replace
 
 from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.group.consumer.topics import metadata_hash
+from odradek.group.modern import Timer
+from odradek.group.modern_member import JOINING_EPOCH, Client, in_order, listed
 from odradek.group.streams.assignor import MemberSpec, sticky
 from odradek.group.streams.configured import ConfiguredTopology, Problem, Status, configured
-from odradek.group.streams.endpoints import partitions_by_endpoint
-from odradek.group.streams.group import NO_OFFSETS, NO_TOPOLOGY_EPOCH, StreamsGroup, TaskOffsets, Timer
-from odradek.group.streams.member import JOINING_EPOCH, Endpoint, MemberState, StreamsMember
+from odradek.group.streams.describe import partitions_by_endpoint
+from odradek.group.streams.group import NO_OFFSETS, NO_TOPOLOGY_EPOCH, StreamsGroup, TaskOffsets
+from odradek.group.streams.member import Endpoint, StreamsMember
 from odradek.group.streams.reconcile import reconciled
-from odradek.group.streams.records import (
-    assignment_epoch_record,
-    current_record,
-    epoch_record,
-    member_record,
-    target_record,
-    topology_record,
-)
-from odradek.group.streams.tasks import NO_TASKS, Tasks, indexes_of
+from odradek.group.streams.tasks import NO_TASKS, Tasks, contains, indexes_of
 from odradek.group.streams.topology import Topology, topology_value
 from odradek.group.streams.validation import NO_TIMEOUT
-from odradek.group.streams.which_member import member_of
+from odradek.group.which_member import full, member_for
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import streams_group_heartbeat_response as answered
 from odradek.wire.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
-    from odradek.group.consumer.heartbeat import Client
     from odradek.group.consumer.topics import Topics
-    from odradek.group.streams.settings import StreamsSettings
+    from odradek.group.surroundings import StreamsSettings
     from odradek.wire.messages.create_topics_request import CreatableTopic
     from odradek.wire.messages.streams_group_heartbeat_request import (
         StreamsGroupHeartbeatRequest,
@@ -78,8 +71,15 @@ def beat(
     `is_new`: the log does not know the group yet; what is volatile of it ends with this answer, as in Kafka.
     """
     joins = request.member_epoch == JOINING_EPOCH
-    refusal = _full(group, request, settings) if joins else None
-    found = refusal or member_of(group, request)
+    refusal = full(group, request.member_id, request.instance_id, settings.max_size) if joins else None
+    found = refusal or member_for(
+        group,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        joins=joins,
+        has_no_more=lambda member: _has_no_more(request, member),
+    )
     if isinstance(found, Refused):
         return found
     before = found.member
@@ -88,7 +88,7 @@ def beat(
         return member
     records = list(found.records)
     if member != before:
-        records.append(member_record(group.group_id, member))
+        records.append(group.records.member_record(group.group_id, member))
     topology = _topology(group, request, records)
     if isinstance(topology, Refused):
         return topology
@@ -120,23 +120,19 @@ def beat(
     epoch = group.epoch
     if moves_on:
         epoch += 1
-        records.append(
-            epoch_record(
-                group, epoch, metadata_hash=new_hash, validated_topology_epoch=validated, assignment_configs=configs
-            )
-        )
+        records.append(group.epoch_record(epoch, new_hash, validated, configs))
     if group.is_empty and settings.initial_rebalance_delay_ms > 0 and not group.initial_delay_runs:
         group.times.set(("", Timer.INITIAL), now + settings.initial_rebalance_delay_ms)
     target_epoch, target = _next_target(group, member, epoch, fit, records, statuses, settings=settings, now=now)
     after = member
-    if not member.is_reconciled_to(target_epoch):
+    if not group.has_reached(member, target_epoch):
         step = reconciled(group, member, target_epoch, target, _owned(request))
         if isinstance(step, Refused):
             return step
         after = step
         if after != member:
-            records.append(current_record(group.group_id, after))
-    _set_times(group, after, stepped=after != member, settings=settings, now=now)
+            records.append(group.records.current_record(group.group_id, after))
+    group.begin_session(after, settings.session_timeout_ms, now, stepped=after != member)
     if request.shutdown_application and group.shutdown_by is None:
         group.shutdown_by = member.member_id
     tasks_changed = after.assigned != before.assigned
@@ -149,9 +145,9 @@ def beat(
     )
     if joins or tasks_changed:
         plain = after.assigned.plain
-        response.active_tasks = _listed(plain.active)
-        response.standby_tasks = _listed(plain.standby)
-        response.warmup_tasks = _listed(plain.warmup)
+        response.active_tasks = listed(in_order(plain.active), answered.TaskIds)
+        response.standby_tasks = listed(in_order(plain.standby), answered.TaskIds)
+        response.warmup_tasks = listed(in_order(plain.warmup), answered.TaskIds)
     if after.endpoint != before.endpoint or (tasks_changed and after.endpoint is not None):
         group.endpoint_epoch += 1
     if group.endpoint_epoch != request.endpoint_information_epoch:
@@ -172,16 +168,22 @@ def beat(
     return Proposed(tuple(records), reply) if records else Answered(reply)
 
 
-# ---------------------------------------------------------------------- what it says
-
-
-def _full(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, settings: StreamsSettings) -> Refused | None:
-    if request.instance_id in group.static_members or request.member_id in group.members:
-        return None
-    if len(group.members) < settings.max_size:
-        return None
-    sentence = f"The streams group has reached its maximum capacity of {settings.max_size} members."
-    return Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, sentence)
+def _has_no_more(request: StreamsGroupHeartbeatRequest, member: StreamsMember) -> bool:
+    """Whether the member says all that it has, and has been given all of it."""
+    roles: Sequence[tuple[Sequence[TaskIds] | None, Mapping[str, Container[int]]]] = (
+        (request.active_tasks, member.assigned.active),
+        (request.standby_tasks, member.assigned.standby),
+        (request.warmup_tasks, member.assigned.warmup),
+    )
+    return all(
+        owned is not None
+        and all(
+            each.subtopology_id in assigned
+            and all(contains(assigned, each.subtopology_id, index) for index in each.partitions)
+            for each in owned
+        )
+        for owned, assigned in roles
+    )
 
 
 def _updated(
@@ -240,9 +242,9 @@ def _offsets(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Task
     if request.task_offsets is None and request.task_end_offsets is None:
         return None
     known = group.offsets.get(request.member_id, NO_OFFSETS)
-    for listed in (request.task_offsets or (), request.task_end_offsets or ()):
+    for offsets in (request.task_offsets or (), request.task_end_offsets or ()):
         seen: set[tuple[str, int]] = set()
-        for each in listed:
+        for each in offsets:
             task = each.subtopology_id, each.partition
             if task in seen:
                 sentence = f"Task offsets contain a duplicate entry for subtopology {task[0]} and partition {task[1]}."
@@ -258,9 +260,6 @@ def _plain(offsets: Sequence[TaskOffset]) -> tuple[tuple[str, int, int], ...]:
     return tuple((each.subtopology_id, each.partition, each.offset) for each in offsets)
 
 
-# ---------------------------------------------------------------------- topology
-
-
 def _topology(
     group: StreamsGroup, request: StreamsGroupHeartbeatRequest, records: list[LogRecord]
 ) -> Topology | Refused:
@@ -274,7 +273,7 @@ def _topology(
     value = topology_value(asked)
     topology = Topology(value)
     if known is None:
-        records.append(topology_record(group.group_id, value))
+        records.append(group.records.record("Topology", value, group.group_id))
         return topology
     if known.epoch > topology.epoch or known == topology:
         return known
@@ -298,7 +297,7 @@ def _refusal_of_tasks(fit: ConfiguredTopology, request: StreamsGroupHeartbeatReq
     if not fit.is_ready or fit.subtopologies is None:
         return None
     lists: Sequence[Sequence[TaskIds] | None] = request.active_tasks, request.standby_tasks, request.warmup_tasks
-    for each in (each for listed in lists for each in listed or ()):
+    for each in (each for tasks in lists for each in tasks or ()):
         subtopology = fit.subtopologies.get(each.subtopology_id)
         if subtopology is None:
             sentence = f"Subtopology {each.subtopology_id} does not exist in the topology."
@@ -311,9 +310,6 @@ def _refusal_of_tasks(fit: ConfiguredTopology, request: StreamsGroupHeartbeatReq
                 )
                 return Refused(ErrorCode.INVALID_REQUEST, sentence)
     return None
-
-
-# ---------------------------------------------------------------------- targets
 
 
 def _next_target(
@@ -334,19 +330,13 @@ def _next_target(
         return group.assignment_epoch, NO_TASKS
     if group.assignment_epoch >= epoch:
         return group.assignment_epoch, group.target_of(member)
-    if _is_too_early(group, settings, now):
+    if group.is_assigned_too_early(settings.assignment_interval_ms, now):
         detail = "Assignment delayed due to the configured assignment interval."
         statuses.append(Problem(Status.ASSIGNMENT_DELAYED, detail))
         return group.assignment_epoch, group.target_of(member)
     targets = _assigned(group, group.members_with(member), fit, settings)
-    records += _target_records(group, group.members_with(member), targets, epoch, now)
+    records += group.target_records(group.members_with(member), targets, epoch, now)
     return epoch, targets.get(member.member_id, NO_TASKS)
-
-
-def _is_too_early(group: StreamsGroup, settings: StreamsSettings, now: int) -> bool:
-    """Whether the time between two assignments is not over (KIP-1263)."""
-    last, interval_ms = group.assignment_timestamp, settings.assignment_interval_ms
-    return bool(last) and bool(interval_ms) and now < last + interval_ms
 
 
 def _assigned(
@@ -362,34 +352,14 @@ def _assigned(
     return sticky(specs, subtopologies, settings.num_standby_replicas)
 
 
-def _target_records(
-    group: StreamsGroup, members: Mapping[str, StreamsMember], targets: Mapping[str, Tasks], epoch: int, now: int
-) -> list[LogRecord]:
-    records = [
-        target_record(group.group_id, member_id, target)
-        for member_id, target in targets.items()
-        if target != group.target_of(members[member_id]) or not group.has_target(members[member_id])
-    ]
-    return [*records, assignment_epoch_record(group.group_id, epoch, now)]
-
-
 def initial_targets(group: StreamsGroup, settings: StreamsSettings, now: int) -> list[LogRecord]:
     """The first assignment, once members have had their time to come."""
     if group.is_empty or group.configured is None or group.epoch <= group.assignment_epoch:
         return []
-    if _is_too_early(group, settings, now):
+    if group.is_assigned_too_early(settings.assignment_interval_ms, now):
         return []
     targets = _assigned(group, group.members, group.configured, settings)
-    return _target_records(group, group.members, targets, group.epoch, now)
-
-
-# ---------------------------------------------------------------------- the answer
-
-
-def _listed(tasks: Mapping[str, frozenset[int]]) -> list[answered.TaskIds]:
-    return [
-        answered.TaskIds(subtopology_id=name, partitions=sorted(indexes)) for name, indexes in sorted(tasks.items())
-    ]
+    return group.target_records(group.members, targets, group.epoch, now)
 
 
 def _stale(member: StreamsMember, topology: Topology) -> Problem:
@@ -413,16 +383,3 @@ def _untagged(missing: Sequence[str]) -> Problem:
         "'client.tag.<tagKey>' in your Streams config."
     )
     return Problem(Status.MISSING_CLIENT_TAGS, detail)
-
-
-def _set_times(
-    group: StreamsGroup, member: StreamsMember, *, stepped: bool, settings: StreamsSettings, now: int
-) -> None:
-    group.times.set((member.member_id, Timer.SESSION), now + settings.session_timeout_ms)
-    if not stepped:
-        return
-    if member.state is MemberState.UNREVOKED_TASKS:
-        group.times.set((member.member_id, Timer.REBALANCE), now + member.rebalance_timeout_ms)
-        group.slow_epochs[member.member_id] = member.epoch
-    else:
-        group.cancel(member.member_id, Timer.REBALANCE)

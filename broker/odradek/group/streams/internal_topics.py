@@ -15,10 +15,8 @@ from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
-    from odradek.core.flow import Kernel
+    from odradek.host.host import Host
     from odradek.host.peers import Peers
-    from odradek.host.settings import Settings
     from odradek.wire.messages.create_topics_request import CreatableTopic
 
 __all__ = ["StreamsTopics"]
@@ -32,11 +30,11 @@ MAX_ERRORS = 1000
 class StreamsTopics:
     """Asks the controller for topics, for each by one request at a time."""
 
-    def __init__(self, peers: Peers, *, settings: Settings, clock: Clock, kernel: Kernel) -> None:
+    def __init__(self, node: Host, peers: Peers) -> None:
         self._peers = peers
-        self._settings = settings
-        self._clock = clock
-        self._kernel = kernel
+        self._settings = node.settings
+        self._clock = node.clock
+        self._kernel = node.kernel
         self._under_way: set[str] = set()
         self._errors: dict[str, tuple[str, int]] = {}
         """By topic, the error, and until when it is kept (ms)."""

@@ -15,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.core.machine import Refused
-from odradek.group.streams.member import MemberState, StreamsMember
+from odradek.group.modern_member import MemberState
+from odradek.group.streams.member import StreamsMember
 from odradek.group.streams.tasks import NO_HELD_TASKS, Epochs, HeldTasks, Indexes, Tasks, contains, pairs
 from odradek.wire.errors import ErrorCode
 
@@ -34,11 +35,11 @@ def reconciled(
             if member.epoch == target_epoch:
                 return member
             epoch = member.epoch
-        case MemberState.UNREVOKED_TASKS:
+        case MemberState.UNREVOKED:
             if _still_has(owned, member.revoking):
                 return member
             epoch = member.epoch + 1
-        case MemberState.UNRELEASED_TASKS:
+        case MemberState.UNRELEASED:
             epoch = member.epoch
         case MemberState.UNKNOWN:
             if owned is None or owned != Tasks():
@@ -128,7 +129,7 @@ def _advanced(
             or group.is_warmup_of(name, index, process)
         ),
     )
-    # Who has run a task has its state: it keeps a copy from this step on.
+    # A member that has run a task has its state, so it keeps a copy from this step on.
     for name, index in pairs(has.active):
         _grant(standby, name, index)
     _change_role(has.standby, standby, warmup)
@@ -149,7 +150,7 @@ def _advanced(
     if must_revoke:
         return replace(
             member,
-            state=MemberState.UNREVOKED_TASKS,
+            state=MemberState.UNREVOKED,
             previous_epoch=member.epoch,
             epoch=epoch,
             assigned=kept,
@@ -159,7 +160,7 @@ def _advanced(
     held_back = active.held_back or standby.held_back or warmup.held_back
     return replace(
         member,
-        state=MemberState.UNRELEASED_TASKS if held_back else MemberState.STABLE,
+        state=MemberState.UNRELEASED if held_back else MemberState.STABLE,
         previous_epoch=member.epoch,
         epoch=target_epoch,
         assigned=HeldTasks(

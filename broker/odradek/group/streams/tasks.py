@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from odradek.wire.messages import streams_group_current_member_assignment_value as current
+    from odradek.wire.messages import streams_group_heartbeat_request as asked
+    from odradek.wire.messages import streams_group_target_assignment_member_value as targeted
 
 __all__ = [
     "NO_HELD_TASKS",
@@ -23,12 +28,15 @@ __all__ = [
     "pairs",
 ]
 
+TaskIds: TypeAlias = "asked.TaskIds | current.TaskIds | targeted.TaskIds"
+"""Partitions of a subtopology as requests and records have them."""
 Indexes = Mapping[str, frozenset[int]]
 """Partitions by subtopology."""
 Epochs = Mapping[str, Mapping[int, int]]
 """The same, each with the epoch in which it was assigned (KIP-1251)."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Indexes = MappingProxyType({})
+_NO_EPOCHS: Epochs = MappingProxyType({})
 
 
 class Tasks(Struct, frozen=True):
@@ -42,7 +50,7 @@ class Tasks(Struct, frozen=True):
 class HeldTasks(Struct, frozen=True):
     """The tasks of a member; active tasks with the epoch in which each was assigned."""
 
-    active: Epochs = _NOTHING
+    active: Epochs = _NO_EPOCHS
     standby: Indexes = _NOTHING
     warmup: Indexes = _NOTHING
 
@@ -59,16 +67,6 @@ class HeldTasks(Struct, frozen=True):
 
 NO_TASKS = Tasks()
 NO_HELD_TASKS = HeldTasks()
-
-
-class TaskIds(Protocol):
-    """Partitions of a subtopology as requests and records have them."""
-
-    @property
-    def subtopology_id(self) -> str: ...
-
-    @property
-    def partitions(self) -> list[int]: ...
 
 
 def indexes_of(listed: Iterable[TaskIds]) -> dict[str, frozenset[int]]:

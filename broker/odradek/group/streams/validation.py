@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.core.machine import Refused
-from odradek.group.names import is_blank
-from odradek.group.streams.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
+from odradek.group.modern_member import JOINING_EPOCH, LEAVING_STATIC_EPOCH, is_blank
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""The files of Kafka's log directories, as pure functions over bytes: what is in each, and how it is named."""
+"""The files in Kafka's log directories, as pure functions over bytes: their content, and their names."""

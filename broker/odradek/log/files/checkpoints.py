@@ -8,8 +8,9 @@ them so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
 
 __all__ = ["read_epochs", "read_offsets", "write_epochs", "write_offsets"]
 
@@ -24,8 +25,8 @@ def write_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 def read_offsets(data: bytes) -> dict[tuple[str, int], int]:
     """Offsets by topic and partition. Raises `DamagedFile`."""
     offsets: dict[tuple[str, int], int] = {}
-    for row in _read(data, 3):
-        offsets[row[0], _number(row[1])] = _number(row[2])
+    for topic, partition, offset in _read(data, 3):
+        offsets[topic, _number(partition)] = _number(offset)
     return offsets
 
 
@@ -36,7 +37,11 @@ def write_epochs(epochs: Sequence[tuple[int, int]]) -> bytes:
 
 def read_epochs(data: bytes) -> list[tuple[int, int]]:
     """Leader epochs and where they begin, in the order of the file. Raises `DamagedFile`."""
-    return [(_number(epoch), _number(start)) for epoch, start in _read(data, 2)]
+    entries = [(_number(epoch), _number(start)) for epoch, start in _read(data, 2)]
+    for (epoch, start), (later, behind) in pairwise(entries):
+        if epoch >= later or start > behind:
+            raise DamagedFile(f"epoch {later} from offset {behind} on follows epoch {epoch} from {start} on")
+    return entries
 
 
 def _write(rows: Iterable[str]) -> bytes:
@@ -64,7 +69,6 @@ def _read(data: bytes, width: int) -> list[list[str]]:
 
 
 def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise DamagedFile(f"{text!r} is no number") from None
+    if not (text.isascii() and text.isdecimal()):
+        raise DamagedFile(f"{text!r} is no number from 0 on")
+    return int(text)

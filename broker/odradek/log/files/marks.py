@@ -12,12 +12,13 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
 
 __all__ = [
     "Meta",
     "QuorumState",
     "id_of",
+    "is_cut_off",
     "read_clean_stop",
     "read_meta",
     "read_partition_metadata",
@@ -35,7 +36,7 @@ _ID_BYTES = 16
 
 
 class Meta(Struct, frozen=True):
-    """To whom a log directory belongs."""
+    """The owner of a log directory: cluster and node."""
 
     cluster_id: str
     node_id: int
@@ -43,7 +44,7 @@ class Meta(Struct, frozen=True):
 
 
 class QuorumState(Struct, frozen=True):
-    """What a member of the quorum must not forget: the epoch, and who led it."""
+    """The state that a member of the quorum must keep: the epoch, and its leader."""
 
     leader_id: int
     leader_epoch: int
@@ -80,12 +81,18 @@ def write_meta(meta: Meta, *, date: str) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
+def _check_version(found: Mapping[str, str], known: int) -> None:
+    version = found.get("version")
+    if version is None:
+        raise DamagedFile("it is damaged: it names no version")
+    if version != str(known):
+        raise DamagedFile(f"it is of version {version}, and version {known} is known")
+
+
 def read_meta(data: bytes) -> Meta:
     """The owner of a directory. Raises `DamagedFile`."""
     found = _properties(data)
-    version = found.get("version", "none")
-    if version != str(META_VERSION):
-        raise DamagedFile(f"it is of version {version}, and version {META_VERSION} is known")
+    _check_version(found, META_VERSION)
     for name in ("cluster.id", "node.id"):
         if name not in found:
             raise DamagedFile(f"it names no {name}")
@@ -113,10 +120,15 @@ def read_partition_metadata(data: bytes) -> bytes:
     """The id of the topic. Raises `DamagedFile`."""
     lines = data.decode("latin-1").splitlines()
     found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    version = found.get("version", "none")
-    if version != str(_PARTITION_VERSION):
-        raise DamagedFile(f"it is of version {version}, and version {_PARTITION_VERSION} is known")
+    _check_version(found, _PARTITION_VERSION)
     return id_of(found.get("topic_id", ""))
+
+
+def is_cut_off(data: bytes) -> bool:
+    """Whether this is the beginning of a `partition.metadata` whose machine died before the rest was on the device."""
+    whole = write_partition_metadata(bytes(_ID_BYTES))
+    written, label = data.rstrip(b"\0"), whole.removesuffix(text_of(bytes(_ID_BYTES)).encode())
+    return len(written) < len(whole) and written[: len(label)] == label[: len(written)]
 
 
 def write_clean_stop(broker_epoch: int) -> bytes:
@@ -125,7 +137,7 @@ def write_clean_stop(broker_epoch: int) -> bytes:
 
 
 def read_clean_stop(data: bytes) -> int:
-    """The epoch of the broker that stopped cleanly; -1 for what older releases leave, and what cannot be read."""
+    """The epoch of the broker that stopped cleanly; -1 for the mark of an older release or an unreadable one."""
     try:
         found = msgspec.json.decode(data)
     except msgspec.DecodeError:

@@ -23,6 +23,7 @@ __all__ = [
     "SegmentFile",
     "SnapshotId",
     "checkpoint_file",
+    "folder_aside",
     "read_checkpoint_file",
     "read_folder",
     "read_segment_file",
@@ -43,7 +44,12 @@ BOOTSTRAP = "00000000000000000000-0000000000.checkpoint"
 """The snapshot that a storage directory is formatted with: the records of a new cluster (KIP-1170)."""
 DELETED = ".deleted"
 
-_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(?:\.(?P<unique>[0-9a-f]{32})-(?P<state>delete|future|stray))?")
+NAME_BYTES_MAX = 255
+"""Of a file or a folder, in the usual file systems."""
+
+_FOLDER = re.compile(
+    r"(?P<topic>.+)-(?P<partition>0|[1-9]\d*)(?:\.(?P<unique>[0-9a-f]{32})-(?P<state>delete|future|stray))?"
+)
 _SEGMENT = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)(?P<state>\.deleted|\.cleaned|\.swap)?")
 _CHECKPOINT = re.compile(r"(?P<offset>\d{20})-(?P<epoch>\d{10})\.checkpoint(?P<state>\.deleted|\.part)?")
 
@@ -64,7 +70,7 @@ class SegmentFile(Struct, frozen=True):
     suffix: str
     """`.log`, `.index`, `.timeindex`, `.txnindex` or `.snapshot`."""
     state: str = ""
-    """`.deleted`, or `.cleaned` and `.swap` for what compaction was about to put in place."""
+    """`.deleted`, or `.cleaned` and `.swap` for output of compaction that was not in place yet."""
 
 
 class SnapshotId(Struct, frozen=True, order=True):
@@ -82,13 +88,19 @@ def read_folder(name: str) -> Folder | None:
     return Folder(found["topic"], int(found["partition"]), found["state"] or "")
 
 
+def folder_aside(topic: str, partition: int, *, unique: str, state: str) -> str:
+    """The name of a partition's folder in this state. A long topic's name is cut, as Kafka cuts it."""
+    rest = f"-{partition}.{unique}-{state}"
+    return topic[: NAME_BYTES_MAX - len(rest)] + rest
+
+
 def segment_file(base_offset: int, suffix: str) -> str:
     """Name of the file of this kind that begins at this offset."""
     return f"{base_offset:020d}{suffix}"
 
 
 def read_segment_file(name: str) -> SegmentFile | None:
-    """What a file is by its name; None for one that belongs to no offset."""
+    """The meaning of a file's name; None for one without an offset."""
     found = _SEGMENT.fullmatch(name)
     return None if found is None else SegmentFile(int(found["offset"]), found["suffix"], found["state"] or "")
 

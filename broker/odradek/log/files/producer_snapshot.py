@@ -11,7 +11,7 @@ from struct import Struct as Layout
 
 from crc32c import crc32c
 
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
 from odradek.log.producers import NO_OFFSET, CachedBatch, Producer
 from odradek.records.batch import NO_SEQUENCE
 

@@ -1,20 +1,24 @@
-"""A segment's batches, from its bytes alone: what recovery reads, and what a sealed segment is opened with."""
+"""The batches of a segment, from its bytes alone: for recovery, and for opening a sealed segment."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from struct import Struct as Layout
+from zlib import crc32
 
 from crc32c import crc32c
 from msgspec import Struct
 
-from odradek.log.files.damaged import DamagedFile
+from odradek.log.disk import DamagedFile
 from odradek.records.batch import HEADER, HEADER_BYTES, LENGTH_BASE, MAGIC
 
-__all__ = ["SegmentIndex", "index_of_segment", "walk"]
+__all__ = ["SegmentIndex", "SparseEntries", "index_of_segment", "walk", "walk_end"]
 
 _CHECKSUMMED_AT = 21
 _OLD_FORMATS = (0, 1)
+_OLD_CHECKSUMMED_AT = 16
+_CHECKSUM = Layout(">I")
 
 
 class SegmentIndex(Struct):
@@ -30,13 +34,15 @@ class SegmentIndex(Struct):
     has_producers: bool
     problem: str = ""
     """Why there is no batch at `size`; empty where the bytes end there."""
+    begins_at: int = 0
+    """Position of the first batch that it has; those before were not read."""
 
 
 def walk(view: memoryview, base_offset: int, *, checks: bool) -> SegmentIndex:
-    """Read the headers of the batches up to the first that is none.
+    """Read the headers of batches up to the first invalid one.
 
-    With `checks` a batch is one only if its checksum is right: so the bytes that a killed process left are read.
-    Raises `DamagedFile` for the message formats before v2, which are not read here.
+    With `checks` a batch is valid only if its checksum is right, as is needed after a process was killed. Raises
+    `DamagedFile` for the message formats before v2, which are not read here.
     """
     offsets, positions, timestamps = array("q"), array("I"), array("q")
     position, length, next_offset = 0, len(view), base_offset
@@ -52,7 +58,7 @@ def walk(view: memoryview, base_offset: int, *, checks: bool) -> SegmentIndex:
         if header[1] <= 0:
             problem = "there is no batch"
             break
-        if magic in _OLD_FORMATS and not position:
+        if magic in _OLD_FORMATS and not position and (not checks or _is_of_old_format(view[:end])):
             raise DamagedFile(f"it is of message format {magic}, and only format 2 is read")
         if magic != MAGIC or end > length or header[1] < HEADER_BYTES - LENGTH_BASE:
             problem = "the batch is cut off, or none"
@@ -77,32 +83,90 @@ def walk(view: memoryview, base_offset: int, *, checks: bool) -> SegmentIndex:
     return SegmentIndex(offsets, positions, timestamps, position, next_offset, first_timestamp, has_producers, problem)
 
 
+def walk_end(view: memoryview, base_offset: int, *, entry: tuple[int, int], newest: int | None) -> SegmentIndex | None:
+    """Read the first batch, and those from this entry of the offset index on, as Kafka's `LogSegment.readNextOffset`.
+
+    `newest` is the greatest timestamp by the time index, if that has any. None if the entry is not that of a batch, or
+    the bytes do not end with one.
+    """
+    offset, position = entry
+    if not HEADER_BYTES <= position <= len(view) - HEADER_BYTES:
+        return None
+    begin, header = HEADER.unpack_from(view), HEADER.unpack_from(view, position)
+    if begin[3] != MAGIC or header[3] != MAGIC or header[0] + header[6] != offset:
+        return None
+    first = walk(view[: LENGTH_BASE + begin[1]], base_offset, checks=False)
+    end = walk(view[position:], base_offset, checks=False)
+    if first.problem or not first.size or end.problem or not end.size:
+        return None
+    newest = max(-1 if newest is None else newest, first.timestamps[-1])
+    return SegmentIndex(
+        end.offsets,
+        array("I", [position + each for each in end.positions]),
+        array("q", [max(newest, each) for each in end.timestamps]),
+        len(view),
+        end.next_offset,
+        first.first_timestamp,
+        has_producers=True,
+        begins_at=position,
+    )
+
+
+def _is_of_old_format(message: memoryview) -> bool:
+    """Whether this is a message of format 0 or 1, and not the beginning of a batch whose machine died."""
+    checksum: int
+    (checksum,) = _CHECKSUM.unpack_from(message, LENGTH_BASE)
+    return crc32(message[_OLD_CHECKSUMMED_AT:]) == checksum
+
+
+class SparseEntries:
+    """Entries of the offset index and of the time index, as Kafka's `LogSegment` makes them.
+
+    An entry stands at the first batch behind so many bytes, and names that batch's last offset. Entries are added as
+    the segment grows, so that the end of a large one takes no longer.
+    """
+
+    def __init__(self, interval_bytes: int) -> None:
+        self._interval_bytes = interval_bytes
+        self._since = 0
+        self._by_offset: list[tuple[int, int]] = []
+        self._by_time: list[tuple[int, int]] = []
+
+    def extend(self, view: memoryview, offsets: array[int], positions: array[int], timestamps: array[int]) -> None:
+        """Add what follows from the batches that are there by now."""
+        while (number := bisect_right(positions, self._since + self._interval_bytes)) < len(positions):
+            self._since = positions[number]
+            delta: int = HEADER.unpack_from(view, self._since)[6]
+            self._by_offset.append((offsets[number] + delta, self._since))
+            _note_time(self._by_time, view, offsets, positions, timestamps, timestamps[number])
+
+    def ended(
+        self, view: memoryview, offsets: array[int], positions: array[int], timestamps: array[int]
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """All entries of a segment that ends with these batches."""
+        self.extend(view, offsets, positions, timestamps)
+        by_time = self._by_time[:]
+        if timestamps:
+            _note_time(by_time, view, offsets, positions, timestamps, timestamps[-1])
+        return self._by_offset, by_time
+
+
+def _note_time(
+    by_time: list[tuple[int, int]],
+    view: memoryview,
+    offsets: array[int],
+    positions: array[int],
+    timestamps: array[int],
+    newest: int,
+) -> None:
+    if newest > (by_time[-1][0] if by_time else -1):
+        number = bisect_left(timestamps, newest)
+        delta: int = HEADER.unpack_from(view, positions[number])[6]
+        by_time.append((newest, offsets[number] + delta))
+
+
 def index_of_segment(
     view: memoryview, index: SegmentIndex, *, interval_bytes: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Entries of the offset index and of the time index, as Kafka's `LogSegment` makes them.
-
-    An entry stands at the first batch behind so many bytes, and names that batch's last offset.
-    """
-    offsets, positions, timestamps = index.offsets, index.positions, index.timestamps
-
-    def last_offset(number: int) -> int:
-        offset: int = offsets[number]
-        delta: int = HEADER.unpack_from(view, positions[number])[6]
-        return offset + delta
-
-    by_offset: list[tuple[int, int]] = []
-    by_time: list[tuple[int, int]] = []
-
-    def note_time(newest: int) -> None:
-        if newest > (by_time[-1][0] if by_time else -1):
-            by_time.append((newest, last_offset(bisect_left(timestamps, newest))))
-
-    since = 0
-    while (number := bisect_right(positions, since + interval_bytes)) < len(positions):
-        since = positions[number]
-        by_offset.append((last_offset(number), since))
-        note_time(timestamps[number])
-    if timestamps:
-        note_time(timestamps[-1])
-    return by_offset, by_time
+    """Entries of the offset index and of the time index of a whole segment."""
+    return SparseEntries(interval_bytes).ended(view, index.offsets, index.positions, index.timestamps)

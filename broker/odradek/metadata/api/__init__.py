@@ -1,1 +1,1 @@
-"""The cluster as clients see and change it: topics, configs, features, the quorum."""
+"""The APIs for the cluster: topics, configs, features, the quorum."""

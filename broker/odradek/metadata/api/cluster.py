@@ -1,9 +1,9 @@
-"""The cluster as a whole: ApiVersions, DescribeCluster, and the one directory of logs."""
+"""APIs about the whole cluster: ApiVersions, DescribeCluster, and its only log directory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation, AclResource
@@ -11,7 +11,6 @@ from odradek.access.needs import NO_OPERATIONS, allowed_on_cluster, asks
 from odradek.core.machine import Refused
 from odradek.host.endpoint import EVERYBODY, endpoint
 from odradek.metadata.api.metadata import CLUSTER_OPERATIONS
-from odradek.metadata.api.started_with import LOG_DIR
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs_response import (
     AlterReplicaLogDirPartitionResult,
@@ -35,16 +34,9 @@ from odradek.wire.messages.describe_log_dirs_response import (
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.core.turns import Turns
-    from odradek.host.call import Call
-    from odradek.host.cluster_spec import ClusterSpec
-    from odradek.host.endpoint import Serve
-    from odradek.host.exchange import Accepted
-    from odradek.host.metadata import Metadata
+    from odradek.host.call import Call, Serve
+    from odradek.host.exchange import Serving
     from odradek.host.replicas import Replicas
-    from odradek.host.router import Router
-    from odradek.host.settings import Settings
-    from odradek.log.log_store import LogStore
     from odradek.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
     from odradek.wire.messages.api_versions_request import ApiVersionsRequest
     from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
@@ -58,19 +50,16 @@ __all__ = [
 
 FEATURES_SINCE = 3
 FEATURES_FROM_ZERO_SINCE = 4
-"""Version 3 cannot say a lowest level of 0, so such features are left out of it (KAFKA-17011)."""
+"""Version 3 cannot have a lowest level of 0, so it leaves such features out (KAFKA-17011)."""
 ADDRESSEE_SINCE = 5
 
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 
 FUTURE_LOG_NAME_MAX = 255 - len(".-future") - 32
-"""The longest name of a log that can move: Kafka puts an id of 32 digits behind it, and a file system has its limit."""
+"""The longest name of a log that can move: Kafka adds an id of 32 digits to it, and file systems have a limit."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-
-
-# ---------------------------------------------------------------------- ApiVersions
 
 
 @asks("DESCRIBE on the cluster to hear what the client may do to it")
@@ -92,7 +81,7 @@ async def _may_move(
     call: Call[AlterReplicaLogDirsRequest],
     serve: Serve[AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse],
 ) -> AlterReplicaLogDirsResponse:
-    """The answer has other lists than the request: each partition is refused."""
+    """The answer that refuses each partition; its lists are not those of the request."""
     if authority.allows(call, AclOperation.ALTER):
         return await serve(call)
     return moves_answered(call.request, lambda path, topic, index: ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -101,32 +90,20 @@ async def _may_move(
 class ClusterApi:
     """ApiVersions, DescribeCluster, DescribeLogDirs, AlterReplicaLogDirs."""
 
-    def __init__(
-        self,
-        node_id: int,
-        *,
-        cluster: ClusterSpec,
-        connections: Mapping[int, Accepted],
-        router: Router,
-        replicas: Replicas,
-        store: LogStore,
-        metadata: Metadata,
-        settings: Settings,
-        turns: Turns,
-    ) -> None:
-        self._node_id = node_id
-        self._cluster = cluster
-        self._connections = connections
-        self._router = router
+    def __init__(self, node: Serving, replicas: Replicas) -> None:
+        self._node_id = node.node_id
+        self._cluster = node.cluster
+        self._connections = node.connections
+        self._router = node.router
         self._replicas = replicas
-        self._store = store
-        self._metadata = metadata
-        self._settings = settings
-        self._turns = turns
+        self._store = node.store
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._turns = node.turns
 
     @endpoint(API_VERSIONS, needs=EVERYBODY)
     async def api_versions(self, call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
-        """ApiVersions (key 18), versions 0 to 5: 3 tells features (KIP-511, 584), 5 names its addressee."""
+        """ApiVersions (key 18), versions 0 to 5: 3 adds features (KIP-511, 584), 5 names the cluster and node."""
         request = call.request
         error = self._unacceptable(request, call.version)
         if error is not ErrorCode.NONE:
@@ -157,7 +134,7 @@ class ClusterApi:
     def _tell_features(self, response: ApiVersionsResponse, version: int) -> None:
         image = self._metadata.image
         if not self._settings.release.tells_features:
-            response.finalized_features_epoch = 0  # that of a cluster in which nobody has ever finalized one
+            response.finalized_features_epoch = 0  # the epoch of a cluster without a finalized feature
             return
         response.supported_features = [
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
@@ -172,7 +149,7 @@ class ClusterApi:
 
     @endpoint(DESCRIBE_CLUSTER, needs=_with_operations)
     async def describe_cluster(self, call: Call[DescribeClusterRequest]) -> DescribeClusterResponse:
-        """DescribeCluster (key 60), versions 0 to 2: 1 has endpoint types (KIP-919), 2 can show fenced brokers."""
+        """DescribeCluster (key 60), versions 0 to 2: 1 adds endpoint types (KIP-919), 2 can list fenced brokers."""
         request = call.request
         if request.endpoint_type == CONTROLLERS_ENDPOINT:
             return DescribeClusterResponse(
@@ -207,7 +184,7 @@ class ClusterApi:
 
     @endpoint(DESCRIBE_LOG_DIRS, needs=allowed_on_cluster(AclOperation.DESCRIBE))
     async def describe_log_dirs(self, call: Call[DescribeLogDirsRequest]) -> DescribeLogDirsResponse:
-        """DescribeLogDirs (key 35), versions 0 to 5: 3 has a top-level error, 4 the size of the volume (KIP-827)."""
+        """DescribeLogDirs (key 35), versions 0 to 5: 3 adds a top-level error, 4 the size of the volume (KIP-827)."""
         request = call.request
         wanted = None if request.topics is None else _partitions(request.topics)
         store = self._store
@@ -229,22 +206,23 @@ class ClusterApi:
                 log = store.find(topic.id, index)
                 size = 0 if log is None else log.size_bytes
                 topics[-1].partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
+        total, usable = store.volume()
         return DescribeLogDirsResponse(
             results=[
                 DescribeLogDirsResult(
-                    log_dir=LOG_DIR, topics=topics, total_bytes=store.bytes_max, usable_bytes=max(0, store.room)
+                    log_dir=store.path_of(self._node_id), topics=topics, total_bytes=total, usable_bytes=usable
                 )
             ]
         )
 
-    @endpoint(ALTER_REPLICA_LOG_DIRS, left_out="directories other than `memory`", needs=_may_move)
+    @endpoint(ALTER_REPLICA_LOG_DIRS, left_out="directories other than the one there is", needs=_may_move)
     async def alter_replica_log_dirs(self, call: Call[AlterReplicaLogDirsRequest]) -> AlterReplicaLogDirsResponse:
-        """AlterReplicaLogDirs (key 34), versions 0 to 2 (KIP-113): there is one directory, where every replica is."""
+        """AlterReplicaLogDirs (key 34), versions 0 to 2 (KIP-113): the one directory has every replica."""
 
         def moved(path: str, topic: str, index: int) -> ErrorCode:
             if len(topic) + len(f"-{index}") > FUTURE_LOG_NAME_MAX:
                 return ErrorCode.INVALID_TOPIC_EXCEPTION
-            if path != LOG_DIR:
+            if path != self._store.path_of(self._node_id):
                 return ErrorCode.LOG_DIR_NOT_FOUND
             replica = self._replicas.held(topic, index)
             return replica.error if isinstance(replica, Refused) else ErrorCode.NONE
@@ -252,14 +230,8 @@ class ClusterApi:
         return moves_answered(call.request, moved)
 
 
-# ---------------------------------------------------------------------- DescribeCluster
-
-
-# ---------------------------------------------------------------------- DescribeLogDirs
-
-
 def _partitions(topics: list[DescribableLogDirTopic]) -> dict[str, set[int]]:
-    """The partitions that are asked for, by topic, however often it is named."""
+    """The partitions in the request by topic; a topic may be named several times."""
     wanted: dict[str, set[int]] = {}
     for topic in topics:
         wanted.setdefault(topic.topic, set()).update(topic.partitions)
@@ -269,12 +241,12 @@ def _partitions(topics: list[DescribableLogDirTopic]) -> dict[str, set[int]]:
 def moves_answered(
     request: AlterReplicaLogDirsRequest, moved: Callable[[str, str, int], ErrorCode]
 ) -> AlterReplicaLogDirsResponse:
-    """The answer by topic, from what each move (directory, topic, partition) comes to."""
+    """The answer by topic, from the error of each move (directory, topic, partition)."""
     answers: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                # Of a partition that is named twice the last directory counts.
+                # If a partition is named twice, the last directory counts.
                 answers.setdefault(topic.name, {})[index] = moved(directory.path, topic.name, index)
     return AlterReplicaLogDirsResponse(
         results=[

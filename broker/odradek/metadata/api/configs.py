@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -39,12 +39,9 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from odradek.access.authority import Authority
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
-    from odradek.host.cluster_spec import ClusterSpec
     from odradek.host.forwarding import Forwarding
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
     from odradek.metadata.api.listener_certificates import ListenerCertificates
     from odradek.metadata.api.logger_levels import LoggerLevels
     from odradek.metadata.describe import Entry
@@ -65,15 +62,15 @@ __all__ = [
 R = TypeVar("R")
 
 ALTERED_AT_ONCE = 50
-"""Resources whose configs are altered before others may go on; what all are validated by takes 100 µs each."""
+"""Resources whose configs are altered before other clients are served; validation takes 100 µs for each."""
 SOURCES_SINCE = 1
-"""The first version of DescribeConfigs that tells sources and synonyms; before, only whether it is a default."""
+"""The first version of DescribeConfigs with sources and synonyms; before, it tells defaults from other values."""
 
 DESCRIBED = frozenset(ResourceType) - {ResourceType.UNKNOWN}
-"""The kinds of resources that have configs."""
+"""The types of resources that have configs."""
 
 ALL_TYPES_SINCE = 1
-"""The first version of ListConfigResources that lists more than client metrics (KIP-1142)."""
+"""The first version of ListConfigResources that lists more types than client metrics (KIP-1142)."""
 
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -81,26 +78,19 @@ MALFORMED = (
 )
 
 
-# ---------------------------------------------------------------------- DescribeConfigs
-
-
-class _Resource(Protocol):
-    resource_type: int
-    resource_name: str
-
-
-E = TypeVar("E", bound=_Resource)
+_Resource: TypeAlias = "AlterConfigsResource | AlterPlainly | DescribeConfigsResource"
+E = TypeVar("E", bound="_Resource")
 _CONFIGURED: Mapping[int, AclResource] = {ResourceType.TOPIC: AclResource.TOPIC, ResourceType.GROUP: AclResource.GROUP}
-"""Whose permissions count for configs; those of everything else belong to the cluster."""
+"""The types of resources whose own permissions decide; for the others the permissions of the cluster do."""
 _KEPT_BY_CONTROLLER = frozenset({ResourceType.CLIENT_METRICS})
-"""The other resources are kept by the broker that was asked, which refuses them without a text."""
+"""The types that the broker with the request keeps itself; it refuses them without a text."""
 _TEXTS_OF_RESOURCES = {error: text for error, text in TEXTS.items() if error is not DENIED[AclResource.CLUSTER]}
 
 
 def _judge(
     operation: AclOperation, kinds: Container[int] = frozenset(ResourceType)
 ) -> Callable[[Authority, Call[Struct], _Resource], ErrorCode]:
-    """Whether the client may do this to the configs of a resource of these kinds; others are not judged."""
+    """Whether the client may do this to the configs of a resource of these types; others are not checked."""
 
     def judge(authority: Authority, call: Call[Struct], entry: _Resource) -> ErrorCode:
         if entry.resource_type not in kinds:
@@ -155,25 +145,17 @@ class ConfigApi:
     """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
 
     def __init__(
-        self,
-        forwarding: Forwarding,
-        *,
-        levels: LoggerLevels,
-        cluster: ClusterSpec,
-        certificates: ListenerCertificates,
-        node_id: int,
-        metadata: Metadata,
-        settings: Settings,
-        turns: Turns,
+        self, node: Host, forwarding: Forwarding, *, levels: LoggerLevels, certificates: ListenerCertificates
     ) -> None:
+        self._log_dir = node.store.path_of(node.node_id)
         self._forwarding = forwarding
         self._levels = levels
-        self._cluster = cluster
+        self._cluster = node.cluster
         self._certificates = certificates
-        self._node_id = node_id
-        self._metadata = metadata
-        self._settings = settings
-        self._turns = turns
+        self._node_id = node.node_id
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._turns = node.turns
 
     @endpoint(
         DESCRIBE_CONFIGS,
@@ -191,7 +173,7 @@ class ConfigApi:
         request = call.request
         response = DescribeConfigsResponse()
         if not {resource.resource_type for resource in request.resources} <= DESCRIBED:
-            # A kind that nobody knows is found before anything is described.
+            # An unknown type is refused before anything is described.
             response.results = [_unanswered(each, ErrorCode.INVALID_REQUEST, MALFORMED) for each in request.resources]
             return response
         async for some in self._turns.share(call, request.resources):
@@ -248,7 +230,9 @@ class ConfigApi:
             )
         return describe.broker_entries(
             self._settings.config,
-            started_with(self._node_id, self._cluster, self._metadata.image, self._settings.config),
+            started_with(
+                self._node_id, self._cluster, self._metadata.image, self._settings.config, log_dir=self._log_dir
+            ),
         )
 
     @endpoint(ALTER_CONFIGS, needs=_MAY_ALTER)
@@ -291,7 +275,7 @@ class ConfigApi:
             refused = [_failed(IncrementallyAlteredConfigs, each, error, message) for each in part.resources]
             return IncrementalAlterConfigsResponse(responses=refused)
 
-        # An operation that nobody knows is a failure of the whole request.
+        # An unknown operation makes the whole request fail.
         size = ALTERED_AT_ONCE if all(unknown_operation(_steps(each)) is None for each in here) else len(here)
         response = await self._forwarding.ask_in_parts(
             call,
@@ -307,7 +291,7 @@ class ConfigApi:
     def _levels_altered(
         self, request: IncrementalAlterConfigsRequest
     ) -> tuple[list[AlterConfigsResource], list[IncrementallyAlteredConfigs]]:
-        """What is not about the loggers of this broker, and the answers to what is."""
+        """The resources that are not loggers of this broker, and the answers for those that are."""
         loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
         answered = []
         times = Counter(each.resource_name for each in loggers)
@@ -324,7 +308,7 @@ class ConfigApi:
         return [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER], answered
 
     def _split(self, call: Call, resources: Iterable[E], result: Callable[..., R]) -> tuple[list[E], list[R]]:
-        """What can be altered through this broker, and refusals of the rest: of brokers, only itself (KIP-226)."""
+        """The resources that this broker can alter, and refusals of the others: of brokers only itself (KIP-226)."""
         here, astray = [], []
         for resource in resources:
             failure = (
@@ -345,7 +329,7 @@ class ConfigApi:
         *,
         replaces: bool,
     ) -> tuple[list[E], list[R]]:
-        """What this broker can go on with, and refusals of what it cannot: only it has its certificates before it."""
+        """The changes that this broker's listeners can apply, and refusals: other brokers lack the files."""
         usable, refused = [], []
         for resource in resources:
             failure = None
@@ -364,7 +348,7 @@ class ConfigApi:
 
     @endpoint(LIST_CONFIG_RESOURCES, needs=allowed_on_cluster(AclOperation.DESCRIBE_CONFIGS))
     async def list_config_resources(self, call: Call[ListConfigResourcesRequest]) -> ListConfigResourcesResponse:
-        """ListConfigResources (key 74), versions 0 and 1; version 0 lists client metrics alone (KIP-1000)."""
+        """ListConfigResources (key 74), versions 0 and 1; version 0 lists only client metrics (KIP-1000)."""
         request = call.request
         names = self._listed()
         all_types = call.version >= ALL_TYPES_SINCE
@@ -410,7 +394,7 @@ def _texts(resource_type: int, *, asked: bool) -> Callable[[str], str | None] | 
         return lambda _: ""
     if not asked:
         return None
-    from odradek.config import texts as table  # few clients ask for them
+    from odradek.config import texts as table  # few clients ask for logger levels
 
     texts = {
         ResourceType.TOPIC: table.TOPIC_TEXTS.get,
@@ -440,9 +424,6 @@ def _shown(
     return shown
 
 
-# ---------------------------------------------------------------------- AlterConfigs, IncrementalAlterConfigs
-
-
 def _target(resource: _Resource) -> Hashable:
     return resource.resource_type, resource.resource_name
 
@@ -462,6 +443,3 @@ def _failed(result: Callable[..., R], resource: _Resource, error: ErrorCode, mes
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
-
-
-# ---------------------------------------------------------------------- ListConfigResources

@@ -1,4 +1,4 @@
-"""UpdateFeatures, and the blocks of producer ids that brokers fetch: decided by the controller."""
+"""UpdateFeatures, and blocks of producer ids for brokers; the controller decides both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FeatureApi:
 
     @endpoint(UPDATE_FEATURES, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
     async def update_features(self, call: Call[UpdateFeaturesRequest]) -> UpdateFeaturesResponse:
-        """UpdateFeatures (key 57), versions 0 to 2: 1 adds upgrade types and validate_only, 2 no results by feature."""
+        """UpdateFeatures (key 57), versions 0 to 2: 1 adds upgrade types and validate_only, 2 drops results."""
         request = call.request
 
         def refuse(error: ErrorCode, message: str | None) -> UpdateFeaturesResponse:
@@ -43,7 +43,7 @@ class FeatureApi:
 
     @endpoint(ALLOCATE_PRODUCER_IDS, needs=allowed_on_cluster(AclOperation.CLUSTER_ACTION))
     async def allocate_producer_ids(self, call: Call[AllocateProducerIdsRequest]) -> AllocateProducerIdsResponse:
-        """AllocateProducerIds (key 67), version 0 (KIP-730); only brokers ask."""
+        """AllocateProducerIds (key 67), version 0 (KIP-730); for brokers only."""
         request = call.request
 
         def refuse(error: ErrorCode, message: str | None) -> AllocateProducerIdsResponse:

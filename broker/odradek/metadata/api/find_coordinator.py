@@ -1,6 +1,6 @@
-"""FindCoordinator (key 10), versions 0 to 6: which broker leads the partition that an id hashes to.
+"""FindCoordinator (key 10), versions 0 to 6: the leader of the partition to which a key hashes.
 
-Version 1 adds the key type, 3 is flexible, 4 takes several keys (KIP-699), 6 brings share groups.
+Version 1 adds the key type, 3 is flexible, 4 takes several keys (KIP-699), 6 adds share groups.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import DENIED, TEXTS, asks, denied, serve_part
 from odradek.core.internal_topics import CoordinatorKind, partition_for
-from odradek.host.endpoint import Serve, endpoint
+from odradek.host.call import Serve
+from odradek.host.endpoint import endpoint
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.apis import FIND_COORDINATOR
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.core.turns import Turns
     from odradek.host.call import Call
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.metadata.controller_role import ControllerRole
     from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 
@@ -31,10 +31,10 @@ BATCHED_SINCE = 4
 SHARE = 2
 SHARE_SINCE = 6
 _SHARE_KEY = re.compile(r".+:[\w-]{22}:\d+", re.DOTALL)
-"""Group, id of the topic and partition."""
+"""Group, topic id and partition in the key of a share group."""
 KINDS = {0: CoordinatorKind.GROUP, 1: CoordinatorKind.TRANSACTION}
 RESOURCES = {0: AclResource.GROUP, 1: AclResource.TRANSACTIONAL_ID}
-"""The kind of resource that a key names, by the type of the key."""
+"""The type of the resource that a key names, by the type of the key."""
 
 
 @asks("DESCRIBE on the group or the transactional id; for share coordinators CLUSTER_ACTION on the cluster")
@@ -78,16 +78,16 @@ async def _may_find(
 class FindCoordinatorApi:
     """FindCoordinator."""
 
-    def __init__(self, metadata: Metadata, controller: ControllerRole, turns: Turns) -> None:
-        self._metadata = metadata
+    def __init__(self, node: Host, controller: ControllerRole) -> None:
+        self._metadata = node.metadata
         self._controller = controller
-        self._turns = turns
+        self._turns = node.turns
 
     @endpoint(FIND_COORDINATOR, needs=_may_find, in_parts=True)
     async def find_coordinator(self, call: Call[FindCoordinatorRequest]) -> FindCoordinatorResponse:
         """FindCoordinator (key 10): an answer for each key.
 
-        The first client that asks has the coordinator's topic created, and is told to ask again.
+        The first request has the coordinator's topic created, and is answered that the client has to retry.
         """
         request = call.request
         keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]

@@ -1,8 +1,8 @@
-"""Whether a broker's listeners can go on with the certificates that a change of its configuration names."""
+"""A check of the certificates in a change of a broker's configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.metadata.change import Failure
@@ -11,30 +11,26 @@ from odradek.metadata.image import ResourceType
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.host.facts import Certificates
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
 
 __all__ = ["ListenerCertificates"]
 
 
 class ListenerCertificates:
-    """The certificates of one broker; only the broker itself has them. `certificates` gives None without TLS."""
+    """The certificates of one broker, which only the broker itself can read."""
 
-    def __init__(
-        self, node_id: int, certificates: Callable[[], Certificates | None], *, metadata: Metadata, settings: Settings
-    ) -> None:
-        self._node_id = node_id
-        self._certificates = certificates
-        self._metadata = metadata
-        self._settings = settings
+    def __init__(self, node: Host) -> None:
+        self._node_id = node.node_id
+        self._node = node
+        self._metadata = node.metadata
+        self._settings = node.settings
 
     def complaint(self, steps: Sequence[Step], *, replaces: bool = False) -> Failure | None:
-        """Why the listeners could not go on, if these changes of the broker's configuration were made (KIP-226).
+        """The reason why the listeners cannot apply these changes of the broker's configuration (KIP-226), or None.
 
         Changes that the controller will refuse are left to it.
         """
-        certificates = self._certificates()
+        certificates = self._node.certificates
         if certificates is None:
             return None
         name, image, settings = str(self._node_id), self._metadata.image, self._settings

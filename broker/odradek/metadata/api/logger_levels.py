@@ -1,11 +1,11 @@
-"""BROKER_LOGGER resources: the levels of a broker's own loggers, which no log of metadata holds (KIP-412).
+"""BROKER_LOGGER resources: the levels of a broker's own loggers, which are not in the metadata log (KIP-412).
 
 Kafka's `LoggingController` is the reference for the checks, their order and their sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.config.keys import NODE_ID_BITS, ConfigSource, whole_number
@@ -16,10 +16,9 @@ from odradek.metadata.describe import Entry
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.host.coordinators import Coordinators
-    from odradek.host.facts import Facts
-    from odradek.host.loggers import Loggers
-    from odradek.log.partition import Partition
+    from odradek.host.host import Host
+    from odradek.host.shard import CoordinatorsOf
+    from odradek.txn.shard import TransactionShard
 
 
 __all__ = ["LoggerLevels"]
@@ -30,20 +29,12 @@ _VALID_LEVELS = ", ".join(sorted(LEVELS))
 class LoggerLevels:
     """The levels of the loggers of one broker."""
 
-    def __init__(
-        self,
-        node_id: int,
-        *,
-        loggers: Loggers,
-        facts: Facts,
-        coordinators: Coordinators,
-        partitions: Mapping[tuple[str, int], Partition],
-    ) -> None:
-        self._node_id = node_id
-        self._loggers = loggers
-        self._facts = facts
+    def __init__(self, node: Host, coordinators: CoordinatorsOf[TransactionShard]) -> None:
+        self._node_id = node.node_id
+        self._loggers = node.log
+        self._facts = node.facts
         self._coordinators = coordinators
-        self._partitions = partitions
+        self._partitions = node.partitions
 
     def entries(self, name: str) -> list[Entry] | Failure:
         """The loggers of the broker with this id."""
@@ -58,7 +49,7 @@ class LoggerLevels:
         return [Entry(logger, level, source) for logger, level in sorted(self._loggers.levels().items())]
 
     def alter(self, name: str, steps: Sequence[Step], *, validate_only: bool) -> Failure | None:
-        """Take every step or none; why not."""
+        """Apply every step, or none and return the reason."""
         failure = malformed(steps) or self._misdirected(name) or self._first_invalid(steps)
         if failure is not None or validate_only:
             return failure
@@ -83,9 +74,9 @@ class LoggerLevels:
         return next(filter(None, (_invalid(step, names) for step in steps)), None)
 
     def _listen(self) -> None:
-        """Have facts made that are logged from now on, and no longer those that nobody hears."""
+        """Create the facts that are logged at the new levels, and stop creating the others."""
         self._facts.listen()
-        for shard in self._coordinators.of_transactions():
+        for shard in self._coordinators.led():
             shard.machine.tells = self._facts.told
         for partition in self._partitions.values():
             if self._facts.told != (partition.facts is not None):

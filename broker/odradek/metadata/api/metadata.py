@@ -1,4 +1,4 @@
-"""Metadata and DescribeTopicPartitions: what there is in the cluster and where."""
+"""Metadata: topics, partitions and brokers of the cluster."""
 
 from __future__ import annotations
 
@@ -27,13 +27,9 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.core.turns import Turns
-    from odradek.host.call import Call
-    from odradek.host.cluster_spec import ClusterSpec
-    from odradek.host.endpoint import Serve
-    from odradek.host.metadata import Metadata
+    from odradek.host.call import Call, Serve
+    from odradek.host.host import Host
     from odradek.host.peers import Peers
-    from odradek.host.settings import Settings
     from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["MetadataApi", "CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "offline"]
@@ -43,9 +39,9 @@ NULL_MEANS_ALL_SINCE = 1
 LISTENER_NOT_FOUND_SINCE = 6
 TOPIC_IDS_SINCE = 12
 CREATED_MAX = 1_000
-"""How many topics one request creates; those beyond it are not there, and may be asked for again."""
+"""The most topics that one request creates; further ones do not exist, and a client may ask for them again."""
 
-# Bit fields of what an unrestricted client may do, as Kafka answers them without an authorizer (KIP-430).
+# Authorized operations of an unrestricted client, as bit fields that Kafka answers without an authorizer (KIP-430).
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 
@@ -57,7 +53,7 @@ TOPIC, FORBIDDEN = AclResource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 async def _described(
     authority: Authority, call: Call[MetadataRequest], serve: Serve[MetadataRequest, MetadataResponse]
 ) -> MetadataResponse:
-    """A client that asks for all topics sees those that it may describe; each other that it names is refused."""
+    """A request for all topics lists those that the client may describe; every other topic that it names is refused."""
     request = call.request
     asked = request.topics
     if asked is None or (call.version < NULL_MEANS_ALL_SINCE and not asked):
@@ -90,7 +86,7 @@ def _may_describe(authority: Authority, call: Call[MetadataRequest], name: str) 
 
 
 def _may_come(authority: Authority, call: Call[MetadataRequest], name: str) -> bool:
-    """Whether a topic is there, or is not made by asking, or may be made by the client."""
+    """Whether a topic exists, cannot be created by Metadata, or may be created by the client."""
     if authority.metadata.image.topic(name) is not None or not authority.settings.config.auto_create_topics_enable:
         return True
     return authority.allows(call, AclOperation.CREATE) or authority.allows(call, AclOperation.CREATE, TOPIC, name)
@@ -109,28 +105,26 @@ def _with_operations(authority: Authority, call: Call[MetadataRequest], response
 class MetadataApi:
     """Metadata."""
 
-    def __init__(
-        self, metadata: Metadata, *, settings: Settings, cluster: ClusterSpec, peers: Peers, turns: Turns
-    ) -> None:
-        self._metadata = metadata
-        self._settings = settings
-        self._cluster = cluster
+    def __init__(self, node: Host, peers: Peers) -> None:
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._cluster = node.cluster
         self._peers = peers
-        self._turns = turns
+        self._turns = node.turns
 
     @endpoint(METADATA, needs=_described, in_parts=True)
     async def metadata(self, call: Call[MetadataRequest]) -> MetadataResponse:
         """Metadata (key 3), versions 0 to 13.
 
-        Version 0 asks for all topics with an empty list, later ones with null; 4 can forbid to create topics, 7 tells
-        leader epochs, 10 topic ids, and 12 can ask by them (KIP-516).
+        Version 0 asks for all topics with an empty list, later ones with null; 4 can forbid the creation of topics, 7
+        adds leader epochs, 10 topic ids, and 12 can ask by id (KIP-516).
         """
         request = call.request
         asked = request.topics
         topics: list[MetadataResponseTopic] = []
         if asked is None or (call.version < NULL_MEANS_ALL_SINCE and not asked):
             async for some in self._turns.share(call, list(self._metadata.image.topics.values())):
-                # Between two turns a topic may have gone, or be another one of the same name.
+                # Between two turns a topic may be deleted, or created again under the same name.
                 found = [self._metadata.image.topics.get(topic.name) for topic in some]
                 topics += [await self._topic(topic, call) for topic in found if topic is not None]
         elif any(_is_malformed(topic, call.version) for topic in asked):
@@ -158,9 +152,9 @@ class MetadataApi:
         )
 
     async def _create_missing(self, call: Call, names: Iterable[str]) -> Container[str]:
-        """Create what a client asks about and does not exist, and return their names.
+        """Create topics that the request names and that do not exist; return their names.
 
-        If that fails, they simply are not there when we look again.
+        A topic whose creation fails does not exist afterwards, and is answered so.
         """
         missing = [name for name in names if name not in self._metadata.image.topics and invalid_name(name) is None]
         async for some in self._turns.share(call, missing[:CREATED_MAX]):
@@ -189,7 +183,7 @@ class MetadataApi:
         return await self._topic(topic, call)
 
     async def _topic(self, topic: TopicImage, call: Call[MetadataRequest]) -> MetadataResponseTopic:
-        """A topic as one image has it, however long that takes."""
+        """A topic as one image has it, even if that takes several turns."""
         request = call.request
         image = self._metadata.image
         partitions: list[MetadataResponsePartition] = []
@@ -207,7 +201,7 @@ class MetadataApi:
 
 
 def _is_malformed(topic: MetadataRequestTopic, version: int) -> bool:
-    """Versions 10 and 11 have a place for topic ids, but may not use it."""
+    """Versions 10 and 11 have a field for topic ids, and must not use it."""
     if version < TOPIC_IDS_SINCE:
         return topic.name is None or topic.topic_id != ZERO_UUID
     return topic.name is None and topic.topic_id == ZERO_UUID
@@ -236,9 +230,6 @@ def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker
     ]
 
 
-# ---------------------------------------------------------------------- topics
-
-
 def _unknown(name: str) -> MetadataResponseTopic:
     bad = invalid_name(name) is not None
     error = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -250,7 +241,7 @@ def _partition(partition: PartitionImage, image: MetadataImage, version: int) ->
     alive = image.is_alive(partition.leader)
     error = ErrorCode.NONE if alive else _no_leader(partition.leader, image, version)
     if version < NULL_MEANS_ALL_SINCE:
-        # Version 0 names no broker that cannot be reached, and says that some are missing.
+        # Version 0 leaves out brokers that cannot be reached, and answers that some are missing.
         replicas = [replica for replica in replicas if image.is_alive(replica)]
         isr = [replica for replica in isr if image.is_alive(replica)]
         if alive and (len(replicas), len(isr)) < (len(partition.replicas), len(partition.isr)):
@@ -273,5 +264,5 @@ def _no_leader(leader: int, image: MetadataImage, version: int) -> ErrorCode:
 
 
 def offline(partition: PartitionImage, image: MetadataImage) -> list[int]:
-    """The replicas whose broker is not there."""
+    """The replicas on brokers that are not available."""
     return [replica for replica in partition.replicas if not image.is_alive(replica)]

@@ -1,7 +1,7 @@
-"""The quorum of controllers, which is one voter: DescribeQuorum, its voters, and brokers and controllers that go.
+"""The quorum of controllers, which has one voter: DescribeQuorum, adding and removing voters, unregistering nodes.
 
-Another voter is asked for its ApiVersions before it is added (KIP-853). Brokers of one process have no way to a
-controller elsewhere, so none ever answers, and the request ends as it does in Kafka where the voter cannot be reached.
+Kafka asks a new voter for its ApiVersions before it is added (KIP-853). The brokers of one process cannot reach a
+controller elsewhere, so the request ends as in Kafka with a voter that cannot be reached.
 """
 
 from __future__ import annotations
@@ -39,12 +39,9 @@ from odradek.wire.messages.unregister_broker_response import UnregisterBrokerRes
 from odradek.wire.messages.unregister_controller_response import UnregisterControllerResponse
 
 if TYPE_CHECKING:
-    from odradek.core.clock import Clock
     from odradek.host.call import Call
-    from odradek.host.cluster_spec import ClusterSpec
     from odradek.host.forwarding import Forwarding
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.host import Host
     from odradek.wire.messages.add_raft_voter_request import AddRaftVoterRequest
     from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest
     from odradek.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
@@ -57,21 +54,19 @@ __all__ = [
 
 
 NODES_SINCE = 2
-"""The first version of DescribeQuorum that tells where the voters are."""
+"""The first version of DescribeQuorum with the addresses of voters."""
 NO_DIRECTORY = bytes(16)
 
 
 class QuorumApi:
     """DescribeQuorum, AddRaftVoter, RemoveRaftVoter, UnregisterBroker, UnregisterController."""
 
-    def __init__(
-        self, forwarding: Forwarding, *, cluster: ClusterSpec, metadata: Metadata, settings: Settings, clock: Clock
-    ) -> None:
+    def __init__(self, node: Host, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
-        self._cluster = cluster
-        self._metadata = metadata
-        self._settings = settings
-        self._clock = clock
+        self._cluster = node.cluster
+        self._metadata = node.metadata
+        self._settings = node.settings
+        self._clock = node.clock
 
     @endpoint(
         DESCRIBE_QUORUM,
@@ -129,7 +124,7 @@ class QuorumApi:
         return QuorumNode(node_id=leader, listeners=listeners)
 
     def directory_id(self, node_id: int) -> bytes:
-        """The id of the directory with a node's metadata log, the same as long as the cluster exists."""
+        """The id of the directory with a node's metadata log; it does not change while the cluster exists."""
         return sha256(f"{self._cluster.cluster_id}/{node_id}".encode()).digest()[:16]
 
     @endpoint(
@@ -141,7 +136,7 @@ class QuorumApi:
         """AddRaftVoter (key 80), versions 0 and 1: 1 can be answered before the new set of voters is committed."""
         request = call.request
         listener = controller_listener(self._settings.config).upper()
-        # Names of listeners have no small letters; of two with one name the last one counts.
+        # Listener names are in capital letters; of two with the same name the last one counts.
         endpoints = {each.name.upper(): f"{each.host}/<unresolved>:{each.port}" for each in request.listeners}
         error, message = self._another_cluster(request.cluster_id)
         if error is not ErrorCode.NONE:
@@ -149,7 +144,7 @@ class QuorumApi:
         elif request.voter_id < 0 or request.voter_directory_id == NO_DIRECTORY:
             error, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
         elif listener not in endpoints:
-            # In the order of a hash map that was made for this number of listeners.
+            # In the order of a Java hash map with the capacity for this number of listeners.
             names = hash_order(endpoints, capacity=len(request.listeners))
             told = ", ".join(f"ListenerName({name})={endpoints[name]}" for name in names)
             error = ErrorCode.INVALID_REQUEST
@@ -174,7 +169,7 @@ class QuorumApi:
         needs=allowed_on_cluster(AclOperation.ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
     )
     async def remove_raft_voter(self, call: Call[RemoveRaftVoterRequest]) -> RemoveRaftVoterResponse:
-        """RemoveRaftVoter (key 81), version 0: a set of voters is never empty, so the last one stays."""
+        """RemoveRaftVoter (key 81), version 0: the last voter cannot be removed."""
         request = call.request
         error, message = self._another_cluster(request.cluster_id)
         if error is not ErrorCode.NONE:
@@ -200,7 +195,7 @@ class QuorumApi:
 
     @endpoint(UNREGISTER_BROKER, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
     async def unregister_broker(self, call: Call[UnregisterBrokerRequest]) -> UnregisterBrokerResponse:
-        """UnregisterBroker (key 64), version 0: a broker that is not coming back is forgotten; one that runs, too."""
+        """UnregisterBroker (key 64), version 0: the registration of a broker is removed, even if it runs."""
         request = call.request
 
         def refuse(error: ErrorCode, message: str | None) -> UnregisterBrokerResponse:
@@ -230,12 +225,6 @@ def _no_quorum(index: int) -> PartitionData:
     )
 
 
-# ---------------------------------------------------------------------- voters (KIP-853)
-
-
 def _voter(node_id: int, directory: bytes) -> str:
-    """A voter, as Kafka's texts have it."""
+    """A voter as in Kafka's texts."""
     return f"ReplicaKey(id={node_id}, directoryId={urlsafe_b64encode(directory).decode().rstrip('=')})"
-
-
-# ---------------------------------------------------------------------- who is forgotten

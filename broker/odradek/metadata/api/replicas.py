@@ -43,7 +43,7 @@ class ReplicaApi:
 
     @endpoint(ELECT_LEADERS, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
     async def elect_leaders(self, call: Call[ElectLeadersRequest]) -> ElectLeadersResponse:
-        """ElectLeaders (key 43), versions 0 to 2: 1 knows unclean elections (KIP-460), 2 is flexible."""
+        """ElectLeaders (key 43), versions 0 to 2: 1 adds unclean elections (KIP-460), 2 is flexible."""
         request = call.request
 
         def refuse(part: ElectLeadersRequest, error: ErrorCode, message: str | None) -> ElectLeadersResponse:
@@ -64,7 +64,7 @@ class ReplicaApi:
     async def alter_partition_reassignments(
         self, call: Call[AlterPartitionReassignmentsRequest]
     ) -> AlterPartitionReassignmentsResponse:
-        """AlterPartitionReassignments (key 45), versions 0 and 1 (KIP-455): 1 may keep the replication factor."""
+        """AlterPartitionReassignments (key 45), versions 0 and 1 (KIP-455): 1 can keep the replication factor."""
         request = call.request
 
         def refuse(
@@ -85,7 +85,7 @@ class ReplicaApi:
     async def list_partition_reassignments(
         self, call: Call[ListPartitionReassignmentsRequest]
     ) -> ListPartitionReassignmentsResponse:
-        """ListPartitionReassignments (key 46), version 0 (KIP-455): those that are under way."""
+        """ListPartitionReassignments (key 46), version 0 (KIP-455): the reassignments that are under way."""
         request = call.request
 
         def refuse(error: ErrorCode, message: str | None) -> ListPartitionReassignmentsResponse:
@@ -100,7 +100,7 @@ class ReplicaApi:
 
     @endpoint(ALTER_PARTITION, needs=allowed_on_cluster(AclOperation.CLUSTER_ACTION), lowest=3)
     async def alter_partition(self, call: Call[AlterPartitionRequest]) -> AlterPartitionResponse:
-        """AlterPartition (key 56), version 3: a leader tells which replicas are in sync (KIP-497, KIP-903)."""
+        """AlterPartition (key 56), version 3: a leader proposes the in-sync replicas (KIP-497, KIP-903)."""
         request = call.request
 
         def refuse(error: ErrorCode, message: str | None) -> AlterPartitionResponse:

@@ -1,4 +1,4 @@
-"""What a broker was started with besides its configuration, by the keys that Kafka has for it."""
+"""Facts about the start of a broker that its configuration does not have, under Kafka's keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ if TYPE_CHECKING:
     from odradek.host.cluster_spec import ClusterSpec
     from odradek.metadata.image import EndpointImage, MetadataImage
 
-__all__ = ["LOG_DIR", "controller_listener", "started_with"]
+__all__ = ["controller_listener", "started_with"]
 
-LOG_DIR = "memory"
-"""There is one store of logs, in memory; clients want a path."""
 CONTROLLER_LISTENER = "CONTROLLER"
-"""The name that Kafka's own configuration gives to the listener of controllers."""
+"""The name of the controllers' listener in Kafka's own configuration."""
 
 
 def controller_listener(config: Config) -> str:
@@ -23,16 +21,18 @@ def controller_listener(config: Config) -> str:
     return (*config.security().controller_listener_names, CONTROLLER_LISTENER)[0]
 
 
-def started_with(node_id: int, cluster: ClusterSpec, image: MetadataImage, config: Config) -> Mapping[str, str]:
-    """The keys and their values; `log.dirs` and those of the quorum only where an operator has not set them."""
+def started_with(
+    node_id: int, cluster: ClusterSpec, image: MetadataImage, config: Config, *, log_dir: str
+) -> Mapping[str, str]:
+    """The keys and their values; `log.dirs` and those of the quorum only if they are not configured."""
     controller_id = cluster.controller_id
     addresses = [f"{each.host}:{each.port}" for each in _endpoints(image, controller_id)]
     listeners = ",".join(f"{each.name}://{each.host}:{each.port}" for each in _endpoints(image, node_id))
     unless_set = {
         "controller.listener.names": controller_listener(config),
-        # The controller lives in a broker.
+        # The controller runs inside a broker.
         "controller.quorum.voters": f"{controller_id}@{addresses[0]}" if addresses else "",
-        "log.dirs": LOG_DIR,
+        "log.dirs": log_dir,
     }
     given = {name for _, texts in config.layers for name in texts}
     return {

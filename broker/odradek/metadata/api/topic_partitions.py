@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75), version 0 (KIP-966): partitions page by page, in the order of the topic names."""
+"""DescribeTopicPartitions (key 75), version 0 (KIP-966): partitions in pages, by topic name."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from odradek.wire.messages.describe_topic_partitions_response import (
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
-    from odradek.host.call import Call
-    from odradek.host.endpoint import Serve
-    from odradek.host.metadata import Metadata
-    from odradek.host.settings import Settings
+    from odradek.host.call import Call, Serve
+    from odradek.host.host import Host
     from odradek.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 
 __all__ = [
@@ -66,19 +64,19 @@ async def _described(
 class TopicPartitionsApi:
     """DescribeTopicPartitions."""
 
-    def __init__(self, metadata: Metadata, settings: Settings) -> None:
-        self._metadata = metadata
-        self._settings = settings
+    def __init__(self, node: Host) -> None:
+        self._metadata = node.metadata
+        self._settings = node.settings
 
     @endpoint(DESCRIBE_TOPIC_PARTITIONS, needs=_described)
     async def describe_topic_partitions(
         self, call: Call[DescribeTopicPartitionsRequest]
     ) -> DescribeTopicPartitionsResponse:
-        """As many partitions as the page holds, and where the next page begins."""
+        """The partitions of one page, and the position at which the next one begins."""
         request = call.request
         image, cursor = self._metadata.image, request.cursor
         if any(not topic.name for topic in request.topics):
-            # As Kafka, which fails with the whole request.
+            # As in Kafka the whole request fails.
             return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         asked = sorted({topic.name for topic in request.topics} or image.topics)
         if cursor is not None:
@@ -135,14 +133,14 @@ def _topic(
 
 def _partition(partition: PartitionImage, image: MetadataImage) -> DescribeTopicPartitionsResponsePartition:
     alive = image.is_alive(partition.leader)
-    # No error where nobody leads, unlike Metadata.
+    # Unlike Metadata, no error for a partition without a leader.
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.index,
         leader_id=partition.leader if alive else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        # Empty, never null: Kafka's Java admin client dies of null.
+        # Empty, never null: Kafka's Java admin client fails on null.
         eligible_leader_replicas=list(partition.eligible_replicas),
         last_known_elr=list(partition.last_known_eligible),
         offline_replicas=offline(partition, image),

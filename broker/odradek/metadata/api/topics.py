@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions: decided by the controller."""
+"""CreateTopics, DeleteTopics, CreatePartitions; the controller decides."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ from odradek.wire.messages.delete_topics_response import DeletableTopicResult, D
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
     from odradek.core.machine import Decision
-    from odradek.core.turns import Turns
-    from odradek.host.call import Call
-    from odradek.host.endpoint import Serve
+    from odradek.host.call import Call, Serve
     from odradek.host.forwarding import Forwarding
-    from odradek.host.metadata import Metadata
+    from odradek.host.host import Host
     from odradek.limits.quotas import MutationQuota
     from odradek.metadata.change import Spend
     from odradek.metadata.controller import Controller
@@ -43,18 +41,18 @@ __all__ = [
 
 
 TOPICS_AT_ONCE = 50
-"""Topics that are deleted or grow before others may go on; the memory of each goes with it."""
+"""Topics that are deleted or grow before other clients are served; freeing their memory takes time."""
 CREATED_AT_ONCE = 15
-"""Topics that are created at a time; the metadata that follows is looked through for each part."""
+"""Topics that are created in one part; brokers process the metadata after each part."""
 PARTITIONS_AT_ONCE = 1_000
-"""Topics of more partitions are dealt with one at a time."""
+"""Topics with more partitions are processed one at a time."""
 
 
 TOPIC, FORBIDDEN = AclResource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 MESSAGES_SINCE = 5
-"""The first version of DeleteTopics whose answers have messages."""
+"""The first version of DeleteTopics with messages in the answer."""
 IDS_SINCE = 6
-"""The first version of DeleteTopics that takes topic ids."""
+"""The first version of DeleteTopics with topic ids."""
 NO_ID = bytes(16)
 
 
@@ -89,9 +87,9 @@ async def _may_create(
 async def _may_delete(
     authority: Authority, call: Call[DeleteTopicsRequest], serve: Serve[DeleteTopicsRequest, DeleteTopicsResponse]
 ) -> DeleteTopicsResponse:
-    """A client that names a topic by its id, and may not even describe it, is not told its name.
+    """Hide the name of a topic from a client that names it by id and may not describe it.
 
-    A client that may describe a name hears that there is no such topic, before anything is asked about deleting it.
+    A client that may describe a name learns that there is no such topic before its permission to delete is checked.
     """
 
     def refusal_of(name: str | None, topic_id: bytes, *, by_name: bool) -> DeletableTopicResult | None:
@@ -138,17 +136,17 @@ async def _may_delete(
 class TopicApi:
     """CreateTopics, DeleteTopics, CreatePartitions."""
 
-    def __init__(self, forwarding: Forwarding, *, metadata: Metadata, turns: Turns) -> None:
+    def __init__(self, node: Host, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
-        self._metadata = metadata
-        self._turns = turns
+        self._metadata = node.metadata
+        self._turns = node.turns
 
     @endpoint(CREATE_TOPICS, needs=_may_create)
     async def create_topics(self, call: Call[CreateTopicsRequest]) -> CreateTopicsResponse:
         """CreateTopics (key 19), versions 0 to 7.
 
         Version 1 adds validate_only and messages, 4 lets the broker choose the numbers (KIP-464), 5 is flexible and
-        tells what came out (KIP-525), 7 tells the topic id (KIP-516).
+        answers with the configs (KIP-525), 7 with the topic id (KIP-516).
         """
         request = call.request
 
@@ -160,7 +158,7 @@ class TopicApi:
 
         quota = self._forwarding.quota_of(call)
         if not self._forwarding.is_controller:
-            # It is passed on as a whole, and shared out there.
+            # It is forwarded as a whole, and the controller divides it.
             return await self._forwarding.ask(
                 call, partial(_create, request, None, quota), partial(refuse, request), CreateTopicsResponse
             )
@@ -177,13 +175,13 @@ class TopicApi:
             decide = partial(_create, part, wanted, quota)
             decided = await self._forwarding.ask(call, decide, partial(refuse, part), CreateTopicsResponse)
             response.topics += decided.topics
-        # What came out is told with all configs of each.
+        # The answer has all configs of each topic.
         self._turns.weigh(call, sum(1 + len(topic.configs or ()) for topic in response.topics))
         return _throttled(response, quota)
 
     @endpoint(DELETE_TOPICS, needs=_may_delete)
     async def delete_topics(self, call: Call[DeleteTopicsRequest]) -> DeleteTopicsResponse:
-        """DeleteTopics (key 20), versions 0 to 6: 4 is flexible, 5 adds messages, 6 takes topic ids too (KIP-516)."""
+        """DeleteTopics (key 20), versions 0 to 6: 4 is flexible, 5 adds messages, 6 topic ids (KIP-516)."""
         request = call.request
 
         def refuse(part: DeleteTopicsRequest, error: ErrorCode, message: str | None) -> DeleteTopicsResponse:
@@ -242,7 +240,7 @@ class TopicApi:
 
         quota = self._forwarding.quota_of(call)
         if not self._forwarding.is_controller:
-            # It is passed on as a whole, and shared out there.
+            # It is forwarded as a whole, and the controller divides it.
             return await self._forwarding.ask(
                 call,
                 lambda controller: controller.create_partitions(request, spend=_spend(quota)),

@@ -26,7 +26,7 @@ const SIGNS = {
   init_producer_id: ["★", "begins"], transaction_kept: ["★", "begins"], state_change: ["◆", "state"], partitions_added: ["+", "state"],
   fenced: ["✕", "failed"], parked: ["‖", "waits"], resumed: ["▸", "goes"], transaction_opened: ["[", "opens"], transaction_closed: ["]", "opens"],
   lso_moved: ["↥", "moved"], leadership_taken: ["▲", "leads"], leadership_given_up: ["▽", "leads"], controller_activated: ["▲", "leads"],
-  broker_fenced: ["✕", "failed"], log_truncated: ["✕", "failed"], metadata_fault: ["✕", "failed"], group_record_skipped: ["✕", "failed"],
+  broker_fenced: ["✕", "failed"], log_truncated: ["✕", "failed"], dead_letters_lost: ["✕", "failed"], metadata_fault: ["✕", "failed"], group_record_skipped: ["✕", "failed"],
   log_segment_dropped: ["✕", "failed"], metadata_transaction_aborted: ["⊘", "aborted"],
 };
 

@@ -18,14 +18,15 @@ function route() {
   const [first] = wanted.keys();
   const offered = VIEWS.filter((view) => view.offered(source));
   const view = offered.find(({ name }) => name === first) ?? offered[0] ?? null;
-  if (view !== null && view === shown.view && source.cluster === shown.cluster && shown.running?.asked) {
+  nav.replaceChildren(...offered.map((each) => link(each, view)));
+  document.title = [view?.title, source.cluster, "Odradek"].filter(Boolean).join(" · ");
+  if (view !== null && view === shown.view && (view.stays || source.cluster === shown.cluster) && shown.running?.asked) {
+    shown.cluster = source.cluster;
     shown.running.asked(wanted);
     return;
   }
   shown.running?.leave?.();
   main.replaceChildren();
-  nav.replaceChildren(...offered.map((each) => link(each, view)));
-  document.title = [view?.title, source.cluster, "Odradek"].filter(Boolean).join(" · ");
   shown = { view, cluster: source.cluster, running: null };
   if (source.live && source.cluster === null && !view?.withoutCluster) nobody();
   else if (view === null) main.append(element("p", { class: "empty" }, "There is nothing to show in this page."));

@@ -17,7 +17,8 @@ export class Poll {
   }
 
   #woken = () => {
-    if (!document.hidden) this.soon();
+    if (document.hidden) clearTimeout(this.#timer);
+    else this.soon();
   };
 
   /** Ask now, or at once after the call that is under way, whose answer may be old. */

@@ -15,6 +15,7 @@ export const story = {
   name: "story",
   title: "Stories",
   withoutCluster: true,
+  stays: true,
   offered: (source) => source.live || Boolean(source.data.lesson),
   show: (main, source, asked) => new Stories(main, source, asked),
 };
@@ -37,7 +38,7 @@ class Stories {
   async asked(wanted) {
     const name = wanted.get("story") || this.source.data?.lesson.name || "";
     if (name !== "" && this.lesson?.name === name) {
-      this.lesson.go(stepOf(wanted));
+      if (stepOf(wanted) !== this.lesson.place) this.lesson.go(stepOf(wanted));
       return;
     }
     this.lesson?.leave();

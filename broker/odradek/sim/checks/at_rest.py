@@ -19,7 +19,7 @@ from odradek.sim.model.promises import Problem
 from odradek.sim.model.reader import kind_of
 from odradek.sim.schedules.schedule import REMADE
 from odradek.sim.world.world import World
-from odradek.txn.rules import rules_of
+from odradek.txn.decision_tables import rules_of
 from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
 
@@ -193,7 +193,7 @@ class Checks:
         for node in self._world.nodes.values():
             if len(node.purgatory):
                 yield Problem("unfinished request", f"broker {node.node_id} still has requests parked")
-            for shard in node.coordinators.of_transactions():
+            for shard in node.transaction_coordinators.led():
                 for entry in shard.machine.entries():
                     if entry.state not in RESTING:
                         yield Problem("unfinished transaction", f"{entry.transactional_id} is in {entry.state.title}")

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -19,18 +18,20 @@ from odradek.log.log_store import LogStore
 from odradek.metadata.controller_role import METADATA_TOPIC_ID
 from odradek.metadata.image import NO_LEADER, BrokerImage, MetadataImage
 from odradek.metadata.loader import MetadataLoader
-from odradek.sim.clients.directories import Hint, coordinators_told, key_type
+from odradek.sim.clients.directories import coordinators_told, key_type
 from odradek.sim.clients.lookup_clients import NEWS_MS
 from odradek.sim.model.promises import Problem
 from odradek.sim.schedules.schedule import REMADE
 from odradek.sim.world.actors import Asked
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchRequest
+from odradek.wire.messages.fetch_response import PartitionData
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.find_coordinator_response import Coordinator
 from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.messages.metadata_response import MetadataResponse
 from odradek.wire.messages.produce_request import ProduceRequest
+from odradek.wire.messages.produce_response import PartitionProduceResponse
 
 __all__ = ["epoch_problems", "lookup_problems", "metadata_images"]
 
@@ -68,9 +69,10 @@ def metadata_images(store: LogStore) -> list[MetadataImage]:
 def lookup_problems(
     asked: Sequence[Asked], images: Sequence[MetadataImage], *, calm_at: int, news: int
 ) -> Iterator[Problem]:
-    """Statements that were true in no image of their broker, or long after the trouble in none since `news`.
+    """Statements that were true in no image that the broker had between request and response.
 
-    `news`: the metadata offset of the controller when the trouble ended.
+    Long after the trouble they have to be true in one of these images since `news`, too: the metadata offset of the
+    controller when the trouble ended.
     """
     offsets = [image.offset for image in images]
     for each in asked:
@@ -117,9 +119,6 @@ def epoch_problems(asked: Sequence[Asked]) -> Iterator[Problem]:
             heappush(under_way, (each.ended_at, key, led.epoch))
 
 
-# ---------------------------------------------------------------------- FindCoordinator
-
-
 def _coordinators(asked: Asked) -> Iterator[Said]:
     request = asked.request
     assert isinstance(request, FindCoordinatorRequest)
@@ -154,9 +153,6 @@ def _told_of(broker: BrokerImage) -> tuple[int, str, int]:
     return broker.id, broker.host, broker.port
 
 
-# ---------------------------------------------------------------------- Metadata
-
-
 def _metadata(asked: Asked) -> Iterator[Said]:
     response: MetadataResponse = asked.response
     alive = {(broker.node_id, broker.host, broker.port) for broker in response.brokers}
@@ -185,9 +181,6 @@ def _leads(image: MetadataImage, led: Led) -> bool:
     return led.leader == (partition.leader if image.is_alive(partition.leader) else NO_LEADER)
 
 
-# ---------------------------------------------------------------------- who names another leader (KIP-951)
-
-
 def _hinted(asked: Asked) -> Iterator[Led]:
     response = asked.response
     endpoints = {each.node_id: (each.host, each.port) for each in response.node_endpoints}
@@ -200,16 +193,7 @@ def _hinted(asked: Asked) -> Iterator[Led]:
                 yield Led(topic, index, hint.leader_id, hint.leader_epoch, endpoints, asked_epoch, answer.error_code)
 
 
-class Answer(Protocol):
-    """The part of a response for one partition."""
-
-    @property
-    def error_code(self) -> int: ...
-    @property
-    def current_leader(self) -> Hint: ...
-
-
-def _answers(asked: Asked) -> Iterator[tuple[str, list[tuple[int, Answer]]]]:
+def _answers(asked: Asked) -> Iterator[tuple[str, list[tuple[int, PartitionProduceResponse | PartitionData]]]]:
     response = asked.response
     if isinstance(asked.request, ProduceRequest):
         for topic in response.responses:

@@ -235,9 +235,6 @@ def _may_count(commit: _Commit, told: Told, ends: Iterable[Asked]) -> bool:
     )
 
 
-# ---------------------------------------------------------------------- what was asked and told
-
-
 def _told(asked: Sequence[Asked], groups: Collection[str]) -> Iterator[Told]:
     for each in asked:
         request = each.request

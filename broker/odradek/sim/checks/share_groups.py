@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from odradek.core.machine import Fact
-from odradek.sim.clients.share_consumers import DELIVERIES_MAX, LOCK_MS, NEVER, SESSION_MS, TOPIC, Given, Sharer
+from odradek.log.log_store import LogStore
+from odradek.records.record import iterate_records
+from odradek.share.partition import REJECTED
+from odradek.sim.clients.share_consumers import (
+    DEAD_LETTERS,
+    DELIVERIES_MAX,
+    LOCK_MS,
+    NEVER,
+    SESSION_MS,
+    TOPIC,
+    Given,
+    Sharer,
+)
 from odradek.sim.model.model import Fields
 from odradek.sim.model.promises import Problem
 
-__all__ = ["share_problems"]
+__all__ = ["Letter", "dead_letter_problems", "dead_letters", "share_problems"]
 
 TopicPartition = tuple[str, int]
+
+
+class Letter(Struct, frozen=True):
+    """A record of the dead letter queue, by what its headers tell of the source."""
+
+    partition: int
+    offset: int
+    count: int
+    cause: str
 
 
 def share_problems(
@@ -54,14 +77,16 @@ def share_problems(
                 yield from _between(where, earlier, later, moved)
         # Two deliveries in one millisecond are ordered by their delivery counts.
         last = max(of_record, key=lambda each: each.count)
-        is_accepted = any(each.accepted_at < NEVER or each.is_unsure for each in of_record)
+        is_accepted = any(each.accepted_at < NEVER or each.is_unsure or each.may_be_rejected for each in of_record)
         if not is_accepted and _is_kept(last, sharers, calm_at):
             yield Problem("kept for ever", f"{where} is with {last.member}, whose lock is over")
 
 
 def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> Iterator[Problem]:
-    if earlier.accepted_at < NEVER and later.asked_at > earlier.accepted_at:
-        yield Problem("delivered again", f"{where} was accepted by {earlier.member}, and given to {later.member}")
+    done_at = min(earlier.accepted_at, earlier.rejected_at)
+    if done_at < NEVER and later.asked_at > done_at:
+        said = "accepted" if earlier.accepted_at < NEVER else "rejected"
+        yield Problem("delivered again", f"{where} was {said} by {earlier.member}, and given to {later.member}")
     if earlier.accepted_at < NEVER and earlier.said_at > later.told_at and earlier.member != later.member:
         had_until = min(later.asked_at + LOCK_MS, later.let_go_at)
         if earlier.accepted_at < had_until and not _moved(later, earlier.accepted_at, moved):
@@ -86,3 +111,45 @@ def _is_kept(given: Given, sharers: Sequence[Sharer], calm_at: int) -> bool:
 def _moved(given: Given, until: int, moved: Sequence[int]) -> bool:
     """Whether the partition got another leader in between."""
     return any(given.asked_at <= at <= until for at in moved)
+
+
+def dead_letters(store: LogStore) -> list[Letter]:
+    """Everything in the dead letter queue of the group."""
+    found: list[Letter] = []
+    for log in store.logs():
+        if log.topic != DEAD_LETTERS:
+            continue
+        for record in (record for batch in log.batches() for record in iterate_records(batch)):
+            told = {name.removeprefix("__dlq.errors."): (value or b"").decode() for name, value in record.headers}
+            found.append(
+                Letter(int(told["partition"]), int(told["offset"]), int(told["delivery.count"]), told["message"])
+            )
+    return found
+
+
+def dead_letter_problems(
+    sharers: Sequence[Sharer], letters: Iterable[Letter], facts: Iterable[tuple[int, int, Fact]]
+) -> Iterator[Problem]:
+    """A rejected record is in the queue at least once, unless its loss was told, and an accepted one never."""
+    given: dict[tuple[int, int], list[Given]] = {}
+    for each in (each for sharer in sharers for each in sharer.given):
+        given.setdefault((each.partition, each.offset), []).append(each)
+    there: set[tuple[int, int]] = set()
+    for letter in letters:
+        there.add((letter.partition, letter.offset))
+        of_record = given.get((letter.partition, letter.offset), [])
+        where = f"{TOPIC}-{letter.partition} at {letter.offset}"
+        if any(each.accepted_at < NEVER for each in of_record):
+            yield Problem("wrong dead letter", f"{where} was accepted")
+        if letter.cause == REJECTED and not any(each.may_be_rejected for each in of_record):
+            yield Problem("wrong dead letter", f"{where} was rejected by no member")
+        if letter.cause != REJECTED and letter.count < DELIVERIES_MAX:
+            yield Problem("wrong dead letter", f"{where} was delivered too seldom: {letter.count}")
+    for _, _, fact in facts:
+        if fact.kind == "dead_letters_lost":
+            fields: Fields = fact.fields
+            offsets = range(fields["first_offset"], fields["last_offset"] + 1)
+            there.update((fields["partition"], offset) for offset in offsets)
+    for (partition, offset), of_record in given.items():
+        if (partition, offset) not in there and any(each.rejected_at < NEVER for each in of_record):
+            yield Problem("lost dead letter", f"{TOPIC}-{partition} at {offset} was rejected")

@@ -48,7 +48,6 @@ class Aborter:
         self._goes_on = goes_on
 
     def script(self) -> Script:
-        """The script of the client, from start to end."""
         while self._goes_on():
             index = self._random.randrange(PARTITIONS)
             for seen in (yield from self._open_in(index)):

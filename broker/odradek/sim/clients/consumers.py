@@ -122,7 +122,6 @@ class Consumer:
         self._session = Session() if sessions else None
 
     def script(self) -> Script:
-        """The script of the consumer, from start to end."""
         while True:
             leader = yield from self._directory.leader(self.partition)
             if leader < 0:

@@ -66,7 +66,6 @@ class Watcher:
         self._goes_on = goes_on
 
     def script(self) -> Script:
-        """The script of the admin, from start to end."""
         while self._goes_on():
             yield from self._ask_of_an_id(self._random.choice(self._transactional_ids))
             yield from self._ask_of_a_partition(self._random.randrange(PARTITIONS))

@@ -1,4 +1,4 @@
-"""Producers of a dialect: the steps of `odradek.dialects.producer`, played as a script.
+"""Producers of a dialect: the steps of `odradek.releases.dialects.producer`, played as a script.
 
 If the dialect keeps prepared transactions (KIP-939) they commit in two phases: the id and epoch of the prepared
 transaction go to a store outside, and the next owner of the transactional id, for example after a crash, keeps the
@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from odradek.core.internal_topics import CoordinatorKind
-from odradek.dialects.producer import NOBODY, Pair, Pause, Refusal, Role, Steps
-from odradek.dialects.producer import Ask as Wanted
-from odradek.dialects.producer import Producer as Core
-from odradek.sim.clients.directories import Looks
+from odradek.releases.dialects.producer import NOBODY, Pair, Pause, Refusal, Role, Steps, run_by
+from odradek.releases.dialects.producer import Ask as Wanted
+from odradek.releases.dialects.producer import Producer as Core
+from odradek.sim.clients.directories import Directory, Looks
 from odradek.sim.clients.producers import TOPIC, MustAbort, MustRestart, Producer, Transaction, WalksAway
 from odradek.sim.schedules.schedule import Send, Txn
 from odradek.sim.world.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.world.world import World
 
-__all__ = ["Speaker", "Store"]
+__all__ = ["Speaker", "Store", "place_of"]
 
 T = TypeVar("T")
 PATIENCE_MS = 3_000
@@ -53,8 +53,6 @@ class Speaker(Producer):
         if core.keeps:
             core = self._kind(self.world.config.release, self.tid, two_phase=True, **how)
         return core
-
-    # ------------------------------------------------------------------ its life
 
     def _restart(self) -> Script:
         """Start again as a new instance, and end the transaction that the old one left."""
@@ -123,33 +121,19 @@ class Speaker(Producer):
             raise MustRestart from None
         transaction.outcome = "committed" if commit else "aborted"
 
-    # ------------------------------------------------------------------ its steps
-
     def _run(
         self, steps: Steps[T], *, patience_ms: int = PATIENCE_MS, send: Send | None = None, gives_up: bool = False
     ) -> Generator[Sleep | Ask | AskAll, Any, T]:
-        answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as stop:
-                self._note()
-                done: T = stop.value
-                return done
-            except Refusal as refusal:
-                self._note()
-                raise (MustRestart if refusal.is_fatal else MustAbort) from None
+        def serve(step: Wanted | Pause) -> Generator[Sleep | Ask | AskAll, Any, object]:
             if isinstance(step, Pause):
                 yield Sleep(self.random.randint(5, 100))
-                answer = None
-                continue
-            node_id = yield from self._node_of(step)
-            if node_id < 0:
-                answer = None
-            elif step.role is Role.LEADER:
+                return None
+            answer: object = None
+            node_id = yield from place_of(step, self.directory)
+            if node_id >= 0 and step.role is Role.LEADER:
                 hangs_up = send is None or send.hangs_up
                 [answer] = yield AskAll(node_id, (step.request,), step.version, patience_ms, hangs_up)
-            else:
+            elif node_id >= 0:
                 answer = yield Ask(node_id, step.request, step.version)
             if answer is None:
                 self._meet(type(step.request).__name__, None)
@@ -157,6 +141,15 @@ class Speaker(Producer):
                     steps.close()
                     self.core.gave_up()
                     raise MustAbort
+            return answer
+
+        try:
+            done = yield from run_by(serve, steps)
+        except Refusal as refusal:
+            self._note()
+            raise (MustRestart if refusal.is_fatal else MustAbort) from None
+        self._note()
+        return done
 
     def _note(self) -> None:
         """Take over the id and epoch; nothing more is written with those that InitProducerId has replaced."""
@@ -166,13 +159,17 @@ class Speaker(Producer):
             self.over[self.pair] = {(log.topic, log.index): log.end_offset for log in self.world.store.logs()}
         self.pair = self.core.pair
 
-    def _node_of(self, step: Wanted) -> Looks:
-        match step.role, step.key:
-            case Role.LEADER, (str(topic), int(index)):
-                return (yield from self.directory.leader((topic, index)))
-            case Role.GROUP, str(group):
-                return (yield from self.directory.coordinator(CoordinatorKind.GROUP, group))
-            case Role.TRANSACTIONS, str(tid):
-                return (yield from self.directory.coordinator(CoordinatorKind.TRANSACTION, tid))
-            case _:
-                return self.directory.anyone()
+
+def place_of(step: Wanted, directory: Directory) -> Looks:
+    """The broker that a step of a dialect's client is for; -1 if there is none now."""
+    match step.role, step.key:
+        case Role.LEADER, (str(topic), int(index)):
+            return (yield from directory.leader((topic, index)))
+        case Role.GROUP, str(group):
+            return (yield from directory.coordinator(CoordinatorKind.GROUP, group))
+        case Role.TRANSACTIONS, str(tid):
+            return (yield from directory.coordinator(CoordinatorKind.TRANSACTION, tid))
+        case Role.BROKER, str(node_id):
+            return int(node_id)
+        case _:
+            return directory.anyone()

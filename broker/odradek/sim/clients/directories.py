@@ -18,6 +18,7 @@ from odradek.sim.world.actors import Ask
 from odradek.sim.world.dice import Dice
 from odradek.sim.world.world import World
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import fetch_response, produce_response
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -80,17 +81,15 @@ class Known(Struct, frozen=True):
 NOT_KNOWN = Known()
 
 
-class Hint(Protocol):
-    """The current leader in an error response (KIP-951)."""
-
-    @property
-    def leader_id(self) -> int: ...
-    @property
-    def leader_epoch(self) -> int: ...
+Hint: TypeAlias = produce_response.LeaderIdAndEpoch | fetch_response.LeaderIdAndEpoch
+"""The current leader in an error response (KIP-951)."""
 
 
 class Directory(Protocol):
-    """Finds leaders and coordinators for a client."""
+    """Finds leaders and coordinators for a client.
+
+    A Protocol: clients look leaders up in images, or ask brokers.
+    """
 
     def anyone(self) -> int:
         """A broker for requests that every broker can serve."""
@@ -141,7 +140,6 @@ class Images:
         return self._world.leader_known_to(self.anyone(), *partition)
 
     def known(self, partition: TopicPartition) -> Known:
-        """It keeps nothing."""
         return NOT_KNOWN
 
     def answered(self, kind: CoordinatorKind, key: str, node_id: int, error: int | None) -> None:
@@ -250,9 +248,6 @@ class Lookups:
                 continue
             told = Known(partition.leader_id, partition.leader_epoch, topic.topic_id)
             self._partitions[name, partition.partition_index] = told
-
-
-# ---------------------------------------------------------------------- requests
 
 
 def offered(world: World, api_key: ApiKey, version: int) -> int:

@@ -35,7 +35,6 @@ class Idempotent(Producer):
     """A producer without a transactional id."""
 
     def script(self) -> Script:
-        """The script of the producer: send, and begin another epoch if it is unknown what was written."""
         yield Sleep(self.random.randrange(100))
         yield from self._begin_anew()
         for number, plan in enumerate(self.plan.transactions):

@@ -35,7 +35,6 @@ class Looker:
         self._metadata_version = offered(world, ApiKey.METADATA, 13)
 
     def script(self) -> Script:
-        """The script of the client, from start to end."""
         while self._goes_on():
             yield from self._ask(self._random.choice(list(self.world.nodes)))
             yield Sleep(self._random.randint(5, 60))

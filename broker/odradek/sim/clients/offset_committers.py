@@ -45,7 +45,6 @@ class Committer:
         self._fetch_version = offered(world, ApiKey.OFFSET_FETCH, FETCH_VERSION)
 
     def script(self) -> Script:
-        """The script of the client, from start to end."""
         for number in count():
             if not (self._goes_on() and self._groups):
                 return

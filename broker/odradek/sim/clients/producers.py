@@ -19,7 +19,7 @@ from odradek.sim.schedules.schedule import PARTITIONS, Player, Send, Txn
 from odradek.sim.world.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.world.dice import Dice
 from odradek.sim.world.world import World
-from odradek.txn.rules import rules_of
+from odradek.txn.decision_tables import rules_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -170,7 +170,6 @@ class Producer:
         """Errors that it received, and timeouts."""
 
     def script(self) -> Script:
-        """The script of the instance, from start to end."""
         yield Sleep(self.plan.begins_ms + self.random.randrange(100))
         yield from self._restart()
         for number, plan in enumerate(self.plan.transactions):
@@ -214,8 +213,6 @@ class Producer:
                 return
             except MustRestart:
                 yield Sleep(100)
-
-    # ------------------------------------------------------------------ one transaction
 
     def _transact(self, transaction: Transaction, plan: Txn) -> Script:
         try:
@@ -435,8 +432,6 @@ class Producer:
         if response is None:
             # It may still be in flight when the transaction is over and the next one has begun.
             raise MustAbort
-
-    # ------------------------------------------------------------------ its coordinator
 
     def _end(self, transaction: Transaction, *, commit: bool, changes_mind: bool = False) -> Script:
         request = EndTxnRequest(

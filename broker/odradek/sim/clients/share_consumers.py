@@ -35,10 +35,21 @@ from odradek.wire.messages.share_fetch_request import FetchPartition, FetchTopic
 from odradek.wire.messages.share_fetch_response import PartitionData, ShareFetchResponse
 from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
-__all__ = ["DELIVERIES_MAX", "LOCK_MS", "SHARE_CONFIG", "SHARE_GROUP", "Given", "Sharer", "share_group_settings"]
+__all__ = [
+    "DEAD_LETTERS",
+    "DELIVERIES_MAX",
+    "LOCK_MS",
+    "SHARE_CONFIG",
+    "SHARE_GROUP",
+    "Given",
+    "Sharer",
+    "share_group_settings",
+]
 
 TOPIC = "t"
 SHARE_GROUP = "sharers"
+DEAD_LETTERS = "dlq.t"
+"""The dead letter queue of the group, where it has one."""
 LOCK_MS, SESSION_MS = 1_200, 1_500
 DELIVERIES_MAX = 5
 """Delivery count limit: after so many deliveries a record is archived."""
@@ -49,7 +60,7 @@ IDLE_MS = 4_000
 """After this time without records, longer than any lock or session, there are none left."""
 GROUP_RESOURCE = 32
 VERSION = 1
-ACCEPT, RELEASE = 1, 2
+ACCEPT, RELEASE, REJECT = 1, 2, 3
 NEVER = 1 << 62
 SHARE_CONFIG: dict[str, object] = {
     "group.share.session.timeout.ms": SESSION_MS,
@@ -61,13 +72,16 @@ SHARE_CONFIG: dict[str, object] = {
     "group.share.min.record.lock.duration.ms": 1_000,
     "group.share.delivery.count.limit": DELIVERIES_MAX,
     "share.coordinator.state.topic.num.partitions": 3,
+    "errors.deadletterqueue.auto.create.topics.enable": "true",
 }
 """Settings of the brokers."""
 
 
-def share_group_settings() -> IncrementalAlterConfigsRequest:
-    """Make the group read committed records from the earliest offset on."""
+def share_group_settings(*, has_queue: bool) -> IncrementalAlterConfigsRequest:
+    """Make the group read committed records from the earliest offset on, and give it a dead letter queue."""
     configs = {"share.isolation.level": "read_committed", "share.auto.offset.reset": "earliest"}
+    if has_queue:
+        configs["errors.deadletterqueue.topic.name"] = DEAD_LETTERS
     altered = [AlterableConfig(name=name, value=value) for name, value in configs.items()]
     group = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=SHARE_GROUP, configs=altered)
     return IncrementalAlterConfigsRequest(resources=[group])
@@ -95,6 +109,10 @@ class Given(Struct):
     """When the leader answered that the member does not have the record."""
     is_unsure: bool = False
     """Whether it was accepted in a request without an answer."""
+    may_be_rejected: bool = False
+    """Whether the member has rejected it, whatever the answer was."""
+    rejected_at: int = NEVER
+    """When the leader confirmed that."""
 
 
 class _Session(Struct):
@@ -104,13 +122,14 @@ class _Session(Struct):
 class Sharer:
     """Plays one member after the other, each on all partitions in turn."""
 
-    def __init__(self, world: World, name: str, *, seed: str, dawdles: float = 0.25) -> None:
+    def __init__(self, world: World, name: str, *, seed: str, dawdles: float = 0.25, rejects: float = 0.0) -> None:
         self.world = world
         self.name = name
         self.given: list[Given] = []
         self.stopping = False
         self._random = Dice(seed)
         self._dawdles = dawdles
+        self._rejects = rejects
         self._member = ""
         self._epoch = JOINING
         self._assigned: set[int] = set()
@@ -125,7 +144,6 @@ class Sharer:
         """Number of requests without an answer, by partition: they may have acquired records."""
 
     def script(self) -> Script:
-        """The script of the client, until there are no records left."""
         for number in count():
             self._member, self._epoch = f"{self.name}-{number}", JOINING
             self._assigned, self._sessions, self._has = set(), {}, []
@@ -157,8 +175,6 @@ class Sharer:
         else:
             self._let_go(self._has)
         return False
-
-    # ------------------------------------------------------------------ the group
 
     def _report(self) -> Script:
         """Send a heartbeat; False if the member is fenced."""
@@ -196,8 +212,6 @@ class Sharer:
         assert registered is not None
         leader = registered.partitions[partition_for(SHARE_GROUP, len(registered.partitions))].leader
         return None if leader < 0 else (yield Ask(leader, request, VERSION))
-
-    # ------------------------------------------------------------------ records
 
     def _take_some(self) -> Script:
         """Fetch from one leader, and acknowledge all, some or none of the records."""
@@ -248,7 +262,9 @@ class Sharer:
     def _use(self, leader: int, topic_id: bytes, given: list[Given]) -> Script:
         if not given:
             return
-        if self.stopping or self._random.random() < 1 - self._dawdles:
+        if self._rejects and self._random.random() < self._rejects:
+            yield from self._say(leader, topic_id, given, REJECT)
+        elif self.stopping or self._random.random() < 1 - self._dawdles:
             yield from self._say(leader, topic_id, given, ACCEPT)
         elif self._random.random() < 0.5:
             yield from self._say(leader, topic_id, given, RELEASE)
@@ -304,17 +320,21 @@ class Sharer:
         for each in given:
             each.is_unsure = kind == ACCEPT
             each.said_at = self.world.now if kind == ACCEPT else NEVER
+            each.may_be_rejected = kind == REJECT
         response: ShareAcknowledgeResponse | None = yield Ask(leader, request, VERSION)
         if response is None or response.error_code != ErrorCode.NONE:
             self._begin_anew(leader)
             return
         session.epoch += 1
-        if kind == ACCEPT:
+        if kind in (ACCEPT, REJECT):
             errors = {data.partition_index: data.error_code for each in response.responses for data in each.partitions}
             for each in given:
                 if errors.get(each.partition) == ErrorCode.NONE:
-                    each.accepted_at = self.world.now
-                elif errors.get(each.partition) == ErrorCode.INVALID_RECORD_STATE:
+                    if kind == ACCEPT:
+                        each.accepted_at = self.world.now
+                    else:
+                        each.rejected_at = self.world.now
+                elif kind == ACCEPT and errors.get(each.partition) == ErrorCode.INVALID_RECORD_STATE:
                     each.refused_at, each.is_unsure = self.world.now, False
 
     def _begin_anew(self, leader: int) -> None:

@@ -51,8 +51,6 @@ class Worker(Producer):
         self._dice = Dice(self.plan.seed + 1)
         """Random numbers of the member, which outlives transactions."""
 
-    # ------------------------------------------------------------------ the transaction
-
     def _get_ready(self) -> Script:
         while self.goes_on() and not self.membership.has_work:
             yield Sleep(30)
@@ -93,8 +91,6 @@ class Worker(Producer):
                 if answer.error_code == ErrorCode.NONE:
                     return max(0, answer.committed_offset)
             yield Sleep(self.random.randint(5, 50))
-
-    # ------------------------------------------------------------------ the member
 
     def consume(self) -> Script:
         """Join, assign the work as the leader of the group, and send heartbeats, until it must rejoin."""

@@ -129,9 +129,6 @@ def _joined(lines: list[Line]) -> list[Line]:
     return told
 
 
-# ---------------------------------------------------------------------- requests
-
-
 def _produced(request: ProduceRequest) -> str:
     sent = [
         (f"{topic.name}-{data.index}", batch)
@@ -215,9 +212,6 @@ def _error_codes(part: object) -> list[int]:
         value = getattr(part, name)
         codes += [value] if name.endswith("error_code") else _error_codes(value)
     return codes
-
-
-# ---------------------------------------------------------------------- what brokers do
 
 
 def _opened(fields: Fields) -> str:

@@ -11,24 +11,16 @@ its log, so the state of its transactional ids is unknown until their next chang
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
+from odradek.core.machine import Fact
 from odradek.sim.model.promises import Problem
 
 __all__ = ["Fields", "Model", "ReadBatch"]
 
 Fields = Mapping[str, Any]
-
-
-class Event(Protocol):
-    """An event of a broker."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def fields(self) -> Fields: ...
 
 
 TopicPartition = tuple[str, int]
@@ -75,7 +67,7 @@ class _Partition:
         self.open: dict[int, _Span] = {}
         self.ended: dict[int, list[_Span]] = {}
         self.unreplicated: list[_Span] = []
-        """Those of `ended` whose marker is not below a high watermark that an event showed."""
+        """Spans in `ended` without an event that shows a high watermark above their marker."""
         self.epochs: dict[int, int] = {}
         """Epoch of the last marker, by producer id."""
         self.stable = 0
@@ -162,7 +154,7 @@ class Model:
         }
         self._node = -1
 
-    def take_all(self, events: Iterable[tuple[int, Event]]) -> None:
+    def take_all(self, events: Iterable[tuple[int, Fact]]) -> None:
         """Judge the next events, each with the id of its broker."""
         takes = self._takes
         for node, event in events:
@@ -237,8 +229,6 @@ class Model:
     def _known(self, producer_id: int) -> _Id | None:
         return self._ids.get(self._id_of.get(producer_id, ""))
 
-    # ------------------------------------------------------------------ coordinators
-
     def _id(self, fields: Fields) -> _Id:
         name, producer_id, epoch = fields["transactional_id"], fields["producer_id"], fields["producer_epoch"]
         found = self._ids.setdefault(name, _Id())
@@ -308,8 +298,6 @@ class Model:
         is_open = found.state == "Ongoing" and (found.partitions is None or key in found.partitions)
         if not is_open or fields["producer_epoch"] < self._epochs.get(fields["producer_id"], 0):
             self._say("wrong verdict", f"{_told(key)} was told yes for {fields['transactional_id']} in {found.state}")
-
-    # ------------------------------------------------------------------ partitions
 
     def _opened(self, fields: Fields) -> None:
         key, producer_id, offset = (fields["topic"], fields["partition"]), fields["producer_id"], fields["offset"]

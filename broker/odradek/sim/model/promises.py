@@ -49,6 +49,8 @@ PROMISES: Mapping[str, str] = MappingProxyType(
         "broken lock": "A record is with one member of a share group at a time, until its lock is over (KIP-932).",
         "kept for ever": "A record that a member of a share group keeps goes to others after its lock (KIP-932).",
         "delivered again": "A record that a member of a share group has accepted is not delivered again (KIP-932).",
+        "lost dead letter": "A record that a share group rejects gets into its dead letter queue (KIP-1191).",
+        "wrong dead letter": "No other record is in the dead letter queue of a share group (KIP-1191).",
         "last stable offset": "The last stable offset never goes back, nor beyond the high watermark (KIP-98).",
         "unfinished request": "After the faults have ended, every request is answered.",
         "unfinished transaction": "After the faults have ended, every transaction ends within its timeout.",
@@ -99,6 +101,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "broken lock": "two members of a share group work on one record at once.",
         "kept for ever": "a record of a share group is never delivered again.",
         "delivered again": "an accepted record is processed twice.",
+        "lost dead letter": "a record of a share group is gone, and nobody can look at it.",
+        "wrong dead letter": "a record that was processed is processed as a failure, too.",
         "last stable offset": "a read_committed consumer has seen what it should not have seen yet.",
         "unfinished request": "a client waits for ever.",
         "unfinished transaction": "read_committed consumers wait for a transaction that never ends.",
@@ -139,5 +143,4 @@ class Violation(AssertionError):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the broken promises."""
         return frozenset(each.name for each in self.problems)

@@ -30,6 +30,7 @@ from odradek.txn.shard import TransactionShard
 from odradek.txn.states import EXPIRABLE
 from odradek.txn.transitions import BUMPING
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import WRITE_TXN_MARKERS
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
@@ -166,8 +167,6 @@ class Nemesis:
     def _did(self, deed: str) -> None:
         self.deeds.append((self.world.now, deed))
 
-    # ------------------------------------------------------------------ leaders
-
     def move_a_leader(self) -> str:
         return self._move("t")
 
@@ -190,8 +189,6 @@ class Nemesis:
         to = self.random.choice(able)
         self.world.move_leader(topic, index, to)
         return f"{topic}-{index} to {to}"
-
-    # ------------------------------------------------------------------ brokers
 
     @property
     def _controller(self) -> Node:
@@ -256,6 +253,27 @@ class Nemesis:
         self.world.start_broker(node_id)
         self.world.nodes[node_id].coordinators.load_ms = load_ms
         return f"broker {node_id} starts again"
+
+    def kill_all_brokers(self) -> str:
+        """The processes of all brokers that run end at once, and start again on their files."""
+        return self._end_all(with_machine=False)
+
+    def cut_the_power(self) -> str:
+        """The machine dies, and with it what was not synced."""
+        return self._end_all(with_machine=True)
+
+    def _end_all(self, *, with_machine: bool) -> str:
+        running = self.world.running
+        for node_id in running:
+            self._forget(node_id)
+        self._missed.clear()
+        load_ms = self.world.nodes[running[0]].coordinators.load_ms
+        self.world.end_all(with_machine=with_machine)
+        for node_id in running:
+            self.world.nodes[node_id].coordinators.load_ms = load_ms
+        return (
+            f"the power is off and on again for brokers {running}" if with_machine else f"brokers {running} are killed"
+        )
 
     def pause_a_broker(self) -> str:
         """A broker stops for a while, as in a long garbage collection; requests to it wait."""
@@ -334,8 +352,6 @@ class Nemesis:
         self._slow.add(node_id)
         return f"replicas of broker {node_id} take {lag_ms} ms"
 
-    # ------------------------------------------------------------------ messages
-
     def lose_connections(self) -> str:
         self.world.loss = self.random.choice((0.0, 0.05, 0.2))
         return f"loss {self.world.loss}"
@@ -366,7 +382,7 @@ class Nemesis:
         late: list[Call] = []
 
         def is_late(call: Call) -> bool:
-            if not all(marker.producer_id in producer_ids for marker in call.request.markers):
+            if not all(marker.producer_id in producer_ids for marker in call.request_of(WRITE_TXN_MARKERS).markers):
                 return False
             late.append(call)
             return True
@@ -411,7 +427,7 @@ class Nemesis:
         call = self._late_markers.get(id(fault))
         return call is not None and any(
             self._is_open_again(marker, (topic.name, index))
-            for marker in call.request.markers
+            for marker in call.request_of(WRITE_TXN_MARKERS).markers
             for topic in marker.topics
             for index in topic.partition_indexes
         )
@@ -420,7 +436,7 @@ class Nemesis:
         """Whether epochs protect the clients of all markers in a request, whatever version the markers have."""
         return all(
             marker.transaction_version >= BUMPING or self._version_of(marker.producer_id) >= BUMPING
-            for marker in call.request.markers
+            for marker in call.request_of(WRITE_TXN_MARKERS).markers
         )
 
     def _version_of(self, producer_id: int) -> int:
@@ -429,7 +445,7 @@ class Nemesis:
             (
                 entry.client_transaction_version
                 for node_id in self.world.running
-                for shard in self.world.nodes[node_id].coordinators.of_transactions()
+                for shard in self.world.nodes[node_id].transaction_coordinators.led()
                 for entry in shard.machine.entries()
                 if entry.producer_id == producer_id
             ),
@@ -467,8 +483,6 @@ class Nemesis:
             else:
                 self._faults.append((until, fault))
 
-    # ------------------------------------------------------------------ the cluster
-
     def change_the_level(self) -> Generator[Ask, Any, str]:
         level = self.random.choice(self.levels)
         upgrade_type = 1 if level >= self._controller.image.transaction_version else 2
@@ -481,14 +495,12 @@ class Nemesis:
         assert response.error_code == ErrorCode.NONE, response
         return f"transaction.version {level}"
 
-    # ------------------------------------------------------------------ producers
-
     def use_up_epochs(self) -> str:
         """An idle transactional id gets an epoch close to the last one, as if its producer had run for long."""
         tid = self.random.choice(self._transactional_ids)
         epoch = EPOCH_LAST_USABLE - self.random.randint(0, EPOCHS_LEFT)
         for node_id in self.world.running:
-            shard = self.world.nodes[node_id].coordinators.transactional(tid)
+            shard = self.world.nodes[node_id].transaction_coordinators.of(tid)
             entry = None if isinstance(shard, Refused) else shard.machine.entry(tid)
             if isinstance(shard, Refused) or entry is None:
                 continue
@@ -592,6 +604,8 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "crash a broker": Nemesis.crash_a_broker,
         "crash a broker unnoticed": Nemesis.crash_a_broker_unnoticed,
         "restart a broker": Nemesis.restart_a_broker,
+        "kill all brokers": Nemesis.kill_all_brokers,
+        "cut the power": Nemesis.cut_the_power,
         "deafen a broker": Nemesis.deafen_a_broker,
         "replace a coordinator amid markers": Nemesis.replace_a_coordinator_amid_markers,
         "repeat a marker late": Nemesis.repeat_a_marker_late,

@@ -41,6 +41,8 @@ KINDS = (
     "crash a broker",
     "crash a broker unnoticed",
     "restart a broker",
+    "kill all brokers",
+    "cut the power",
     "deafen a broker",
     "change a lag",
     "silence a replica",
@@ -187,6 +189,8 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     """Age at which segments roll; coordinators' logs are compacted at once then. 0: the defaults."""
     min_insync: int = 1
     """min.insync.replicas."""
+    disk: Literal["none", "unsynced", "synced"] = "none"
+    """Whether the logs are files, and on the device before anything is acknowledged."""
     lag_ms: int = 0
     """How long a replica takes to acknowledge, unless a deed changes it."""
     sessions: bool = False
@@ -207,6 +211,10 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     """Number of members of a share group that reads the topic `t` (KIP-932)."""
     dawdles: float = 0.25
     """Probability that such a member does not accept a record at once."""
+    rejects: float = 0.0
+    """Probability that it rejects a record; the group has a dead letter queue then (KIP-1191)."""
+    share_workers: int = 0
+    """Number of members of another share group that copies `t` in transactions (KIP-1289)."""
     heartbeats: bool = False
     """The workers' group uses the newer protocol (KIP-848)."""
     ranges: bool = False
@@ -225,9 +233,17 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
             raise ValueError("levels are some of 0, 1 and 2")
         if not self.brokers >= 1 or not 1 <= self.replicas <= self.brokers:
             raise ValueError("there is at least one broker, and at most as many replicas")
+        self._check_disk()
         partitions = {send.partition for each in self.players for txn in each.transactions for send in txn.sends}
         if not {*partitions, *self.consumers} <= set(range(PARTITIONS)):
             raise ValueError(f"partitions are 0 to {PARTITIONS - 1}")
+
+    def _check_disk(self) -> None:
+        kinds = {kind for deed in self.deeds for kind in (deed.kind, deed.then)}
+        if "kill all brokers" in kinds and self.disk == "none":
+            raise ValueError("after all brokers were killed there is nothing without a disk")
+        if "cut the power" in kinds and self.disk != "synced":
+            raise ValueError("what was acknowledged outlives a power cut on a synced disk only")
 
     @property
     def remakes(self) -> bool:
@@ -246,7 +262,7 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
         sent = sum(
             len(txn.sends) + txn.offset + len(txn.groups) + 1 for player in self.players for txn in player.transactions
         )
-        others = self.sharers + self.watchers + self.aborters + self.committers + self.lookers
+        others = self.sharers + self.share_workers + self.watchers + self.aborters + self.committers + self.lookers
         return sent + len(self.deeds) + len(self.consumers) + others
 
 

@@ -7,10 +7,12 @@ from odradek.sim.workloads.habits import Habits
 
 __all__ = [
     "DEPOSED_COORDINATORS",
+    "KILLED_CLUSTERS",
     "LAGGING",
     "LATE_LEADERS",
     "LATE_PROPOSALS",
     "LOOKUPS",
+    "POWER_CUTS",
     "REJOINING",
     "REMOVED_LEADERS",
     "RESTLESS_LEADERS",
@@ -136,6 +138,34 @@ UNNOTICED_CRASHES = focus(
     min_insync=(1, 2),
 )
 """Brokers die, and clients and other brokers are sent to them until it is noticed."""
+
+_BESIDE = {
+    "crash a broker": 1,
+    "restart a broker": 3,
+    "move a leader": 2,
+    "move a coordinator": 2,
+    "delay verdicts": 1,
+    "delay markers": 2,
+}
+"""Faults beside the end of all brokers."""
+
+KILLED_CLUSTERS = focus(
+    {"kill all brokers": 6, **_BESIDE},
+    habits=Habits(gives_up=0.1),
+    slowest_ms=(0, 5, 40),
+    segments_ms=(0, 40, 300),
+    disk="unsynced",
+)
+"""The processes of all brokers are killed, and others go on with their files."""
+
+POWER_CUTS = focus(
+    {"cut the power": 6, **_BESIDE},
+    habits=Habits(gives_up=0.1),
+    slowest_ms=(0, 5, 40),
+    segments_ms=(0, 40, 300),
+    disk="synced",
+)
+"""The machine loses its power, and with it what was not synced; everything was before it was acknowledged."""
 
 LOOKUPS = focus(
     {

@@ -7,14 +7,15 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.dialects.load import load
 from odradek.faults.model import Rule
+from odradek.releases.dialects.load import load
 from odradek.sim.schedules.faults import RULES, SLOWED_MARKERS_MAX_MS, slowed_markers_ms
 from odradek.sim.schedules.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
 from odradek.sim.workloads.catalogue import FOCUSES
 from odradek.sim.workloads.focus import Focus
 from odradek.sim.workloads.habits import Habits
 from odradek.sim.world.dice import Dice
+from odradek.wire.registry import ApiKey
 
 __all__ = ["Settings", "draw"]
 
@@ -29,7 +30,7 @@ SUCCEEDS_MS = 1_500
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Choices of the user for a run; None: drawn."""
+    """Choices of the user for a run. Levels that are None are drawn from the seed."""
 
     levels: tuple[int, ...] | None = None
     verification: bool = True
@@ -44,6 +45,8 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
     """The schedule of a seed, for a workload or the name of one. With other settings it is another run."""
     settings = settings or Settings()
     focus = FOCUSES[workload] if isinstance(workload, str) else workload
+    if settings.dialect is None:
+        settings = replace(settings, dialect=focus.dialect)
     dice = Dice(seed)
     # Newer fields are drawn with dice of their own, so that the seeds of old findings give the same runs.
     world = Random(f"{seed} world")
@@ -85,9 +88,11 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         producer_expiration_ms=world.choice(focus.producer_expiration_ms),
         segments_ms=world.choice(focus.segments_ms),
         min_insync=min(world.choice(focus.min_insync), replicas),
+        disk=focus.disk,
         lag_ms=focus.lag_ms,
         sessions=habits.sessions,
         dawdles=habits.dawdles,
+        rejects=habits.rejects,
         heartbeats=habits.heartbeats,
         ranges=habits.ranges,
         session_ms=habits.session_ms,
@@ -98,6 +103,7 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         committers=habits.committers,
         watches_members=habits.watches_members,
         sharers=habits.sharers,
+        share_workers=habits.share_workers if _offers_share_work(settings.dialect) else 0,
         duration_ms=TROUBLE_MS,
         players=tuple(players),
         consumers=tuple(range(PARTITIONS)),
@@ -133,6 +139,11 @@ def _levels(settings: Settings, drawn: tuple[int, ...]) -> tuple[int, ...]:
     if settings.dialect is not None and not load(settings.dialect).has_transaction_version:
         return (0,)
     return drawn if settings.levels is None else settings.levels
+
+
+def _offers_share_work(dialect: str | None) -> bool:
+    """Whether acknowledgements of a share group can be part of a transaction."""
+    return dialect is not None and ApiKey.TXN_SHARE_ACKNOWLEDGE.name in (load(dialect).apis or {})
 
 
 def _player(

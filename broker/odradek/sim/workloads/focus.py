@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from random import Random
 from types import MappingProxyType
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,12 +34,16 @@ class Focus(Struct, frozen=True):
     """Expiration of idle producers at leaders; 0: not within a run."""
     min_insync: tuple[int, ...] = (1,)
     """min.insync.replicas."""
+    disk: Literal["none", "unsynced", "synced"] = "none"
+    """Whether the logs are files, and on the device before anything is acknowledged."""
     lag_ms: int = 0
     """How long a replica takes to acknowledge."""
     gaps_ms: tuple[int, int] = (20, 250)
     """Shortest and longest time from one fault to the next."""
     follow_ups: tuple[str, ...] = ()
     """Deeds to do at a rule's first hit; one is drawn for each rule."""
+    dialect: str | None = None
+    """The dialect of the brokers, if the user names no other one."""
     swarm: bool = False
     """Whether each run turns most faults off and some far up, and draws its own habits."""
 

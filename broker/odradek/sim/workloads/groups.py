@@ -8,9 +8,11 @@ from odradek.sim.workloads.habits import Habits
 __all__ = [
     "CROSSING_OFFSETS",
     "DAYS_AHEAD",
+    "DEAD_LETTERS",
     "HEARTBEATS",
     "MOVING_SHARES",
     "MOVING_WORK",
+    "SHARE_WORK",
     "SHARING",
     "SILENT_MEMBERS",
     "STATIC_MEMBERS",
@@ -51,6 +53,40 @@ MOVING_SHARES = focus(
     slowest_ms=(0, 5, 40),
 )
 """State writes of share partitions arrive when other leaders have already delivered the records again."""
+
+DEAD_LETTERS = focus(
+    {
+        "delay records": 3,
+        "delay states": 3,
+        "move a leader": 4,
+        "crash a broker": 1,
+        "restart a broker": 2,
+        "delay markers": 1,
+    },
+    habits=Habits(sharers=3, dawdles=0.4, rejects=0.3, commits=0.8, workers=0),
+    slowest_ms=(0, 5, 40),
+)
+"""Records of a share group go to its dead letter queue while leaders of both topics move (KIP-1191)."""
+
+SHARE_WORK = focus(
+    {
+        "delay states": 3,
+        "delay markers": 3,
+        "delay records": 1,
+        "move a leader": 4,
+        "move a coordinator": 2,
+        "lose answers": 2,
+        "delay verdicts": 1,
+        "crash a broker": 1,
+        "restart a broker": 3,
+    },
+    habits=Habits(share_workers=3, commits=0.8, workers=0, ids=2, pauses_ms=(50, 200)),
+    # A broker adds nothing to transactions at level 0.
+    levels=((2,), (1,), (1, 2)),
+    slowest_ms=(0, 5, 40),
+    dialect="kip-1289",
+)
+"""Members of a share group copy records, and acknowledge them in the same transaction (KIP-1289)."""
 
 MOVING_WORK = focus(
     {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},

@@ -79,6 +79,10 @@ class Habits(Struct, frozen=True):
     """Number of members of a share group."""
     dawdles: float = 0.25
     """Members of a share group do not accept a record at once."""
+    rejects: float = 0.0
+    """Members of a share group reject records; the group has a dead letter queue then (KIP-1191)."""
+    share_workers: int = 0
+    """Number of members of a share group that copy records in transactions; only a dialect has them (KIP-1289)."""
     heartbeats: bool = False
     """Whether the workers' group uses the newer protocol (KIP-848)."""
     recovers: float = 0.0

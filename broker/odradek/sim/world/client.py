@@ -61,7 +61,10 @@ class Answer:
 
 
 class Network(Protocol):
-    """The part of the world that a client uses."""
+    """The part of the world that a client uses.
+
+    A Protocol: the world imports its clients.
+    """
 
     @property
     def config(self) -> Config: ...
@@ -106,7 +109,6 @@ class SimClient:
         return answer
 
     def send_bytes(self, data: bytes) -> None:
-        """Send raw bytes."""
         self._world.post(self._node_id, Received(self.conn, data))
 
     def ask(self, request: Struct, version: int, *, within_ms: int = 60_000) -> Any:
@@ -118,15 +120,11 @@ class SimClient:
         return answer.response
 
     def close(self) -> None:
-        """Close the connection."""
         if not self.closed:
             self.hung_up()
             self._world.post(self._node_id, Disconnected(self.conn))
 
-    # ------------------------------------------------------------------ for the world
-
     def received(self, data: bytes) -> None:
-        """Bytes from the node."""
         self.unread.append(data)
         for frame in self._frames.feed(data):
             (correlation_id,) = _INT32.unpack_from(frame)
@@ -135,7 +133,6 @@ class SimClient:
                 answer.arrive(self._decode(answer, frame))
 
     def handed(self, messages: Sequence[Message]) -> None:
-        """Messages from the node, as objects."""
         for message in messages:
             assert isinstance(message, HandedResponse), "nobody asks anything of a client"
             answer = self._waiting.pop(message.correlation_id, None)

@@ -30,9 +30,7 @@ class Dice(Random):
         return found
 
     def randint(self, a: int, b: int) -> int:
-        """A number from `a` to `b`, both included."""
         return a + self.below(b - a + 1)
 
     def choice(self, seq: SupportsLenAndGetItem[T]) -> T:
-        """One element of a sequence."""
         return seq[self.below(len(seq))]

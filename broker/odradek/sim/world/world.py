@@ -47,12 +47,14 @@ from odradek.host.events import (
     Tick,
     Turn,
 )
+from odradek.log.file_store import FileStore
 from odradek.log.log_store import LogStore
 from odradek.metadata import membership
 from odradek.metadata.controller_role import ControllerRole, StartTopic
-from odradek.releases import Release
+from odradek.releases.release import Release
 from odradek.sim.world.client import SimClient
 from odradek.sim.world.dice import Dice
+from odradek.sim.world.disk import SimDisk
 from odradek.wire.messages import APIS
 from odradek.wire.registry import ApiKey
 
@@ -66,6 +68,10 @@ EVENTS_MAX = 100_000
 WAKES_MAX = 10_000
 """So are more timer wake-ups than this in one virtual millisecond."""
 STEPS_TOLD = 100
+SEGMENT_BYTES = 64 * 1024
+"""Each crash copies the files, and most of a segment is room that was reserved."""
+CHECKPOINT_MS = 1_000
+"""How often it is written down how far the logs are, and how soon what is to be done later is done at the latest."""
 _API = Layout(">xxxxh")
 """Reads the API key of a request, which follows its length."""
 
@@ -106,6 +112,8 @@ class World:
     socket; the run is the same.
     A broker's requests to itself pass the network like all others, unless it `calls_itself` directly. Without `tells`
     no facts are kept; without `remembers` rules do not report the requests that they saw.
+    With a `disk` the logs are files there (see `end_all`), and with `sync` everything is synced before it is
+    acknowledged.
     """
 
     def __init__(
@@ -123,8 +131,13 @@ class World:
         tells: bool = True,
         dialect: Release | None = None,
         remembers: bool = True,
+        disk: SimDisk | None = None,
+        sync: bool = False,
     ) -> None:
         self.now = START_MS
+        self.disk = disk
+        self._syncs = sync
+        self._checkpoint_at = START_MS
         self.random = Dice(seed)
         self._ahead: dict[int, int] = {}
         """Milliseconds by which the clock of a broker is ahead, by broker id."""
@@ -143,7 +156,7 @@ class World:
             len(ids)
         )
         racks = racks_of(self.config.broker_rack, ids)
-        self.store = LogStore(bytes_max=self.config.odradek_log_memory_bytes_max)
+        self.store = self._open_store(ids[0])
         self.spec = ClusterSpec(
             cluster_id="simulated-cluster-id-0",
             controller_id=ids[0],
@@ -184,6 +197,30 @@ class World:
                 raise refused
         self.run()
 
+    def _open_store(self, node_id: int) -> LogStore:
+        if self.disk is None:
+            return LogStore(bytes_max=self.config.odradek_log_memory_bytes_max)
+        store = FileStore(
+            self.disk,
+            node_id=node_id,
+            now=lambda: self.now,
+            unique=lambda: f"{self.random.getrandbits(128):032x}",
+            syncs=self._syncs,
+            segment_bytes=SEGMENT_BYTES,
+        )
+        store.begin()
+        return store
+
+    def _tend_disk(self, disk: SimDisk) -> None:
+        """Do what a process does beside its brokers."""
+        if disk.works and not self.random.below(4):
+            disk.work()
+        if self.now >= self._checkpoint_at:
+            self._checkpoint_at = self.now + CHECKPOINT_MS
+            disk.work()
+            assert isinstance(self.store, FileStore)
+            self.store.checkpoint()
+
     def _make_node(self, node_id: int) -> Node:
         return Node(
             node_id=node_id,
@@ -197,8 +234,6 @@ class World:
             calls_itself=self._calls_itself,
             encodes=self._encoded,
         )
-
-    # ------------------------------------------------------------------ time
 
     def run(self) -> None:
         """Deliver all events that are due now."""
@@ -240,6 +275,8 @@ class World:
             if standing > WAKES_MAX:
                 raise self._livelock()
             self.now = now = max(self.now, at)
+            if self.disk is not None:
+                self._tend_disk(self.disk)
             if wakes_at is not None and wakes_at <= now:
                 for node_id in [
                     each for each, wake_at in self._wakes.items() if wake_at is not None and wake_at <= now
@@ -285,8 +322,6 @@ class World:
         self._unasked.add(node_id)
         # The broker now does the work that has become due.
         self.post(node_id, Tick())
-
-    # ------------------------------------------------------------------ who takes part
 
     def client(self, node_id: int = 1, *, client_id: str | None = "client", hands: bool = False) -> SimClient:
         """A new connection to a node; a dead node closes it at once."""
@@ -342,8 +377,6 @@ class World:
         self._step(self.spec.controller_id, Command(lambda: controller.set_replica_lag(node_id, milliseconds)))
         self.run()
 
-    # ------------------------------------------------------------------ brokers that die and come back
-
     def pause(self, node_id: int) -> None:
         """Pause a node; events for it wait."""
         self._unasked.add(node_id)
@@ -380,6 +413,15 @@ class World:
         """
         if node_id in self._dead:
             return
+        self._end(node_id)
+        if noticed:
+            membership.see_off(self.spec, node_id, self.running, self._act, cleanly=cleanly)
+        else:
+            self._set_unheard(self.spec.unheard | {node_id})
+            membership.succeed(self.spec, self.running, self._act)
+        self.run()
+
+    def _end(self, node_id: int) -> None:
         self._dead.add(node_id)
         self.populations.append((self.now, len(self.running)))
         self._unasked.add(node_id)
@@ -396,11 +438,30 @@ class World:
                 self._links.pop((peer, peer_conn), None)
                 self._post_to_peer(end, peer, Disconnected(peer_conn))
         self._links = {end: other for end, other in self._links.items() if end[0] != node_id}
-        if noticed:
-            membership.see_off(self.spec, node_id, self.running, self._act, cleanly=cleanly)
-        else:
-            self._set_unheard(self.spec.unheard | {node_id})
-            membership.succeed(self.spec, self.running, self._act)
+
+    def end_all(self, *, with_machine: bool) -> None:
+        """All brokers that run end at once, and start again with what the disk has kept.
+
+        Their processes are killed, or the machine loses its power, and with it what was not synced.
+        """
+        assert self.disk is not None, "logs in memory end with their process"
+        ended = self.running
+        for node_id in ended:
+            self._end(node_id)
+        self.disk = self.disk.crashed(self.random) if with_machine else self.disk.killed()
+        self.spec.unheard = frozenset()
+        self.spec.cleanly = frozenset()
+        if self.spec.controller_id not in ended:
+            self.spec.controller_id = min(ended)
+        self.store = self._open_store(self.spec.controller_id)
+        for node_id in sorted(ended, key=self.spec.controller_id.__ne__):
+            self.nodes[node_id] = self._make_node(node_id)
+            self._dead.discard(node_id)
+            self.rules.attach()
+            self._step(node_id, Started())
+        self.populations.append((self.now, len(ended)))
+        for node_id in ended:
+            membership.let_in(self.spec, node_id, ended, self._act)
         self.run()
 
     def notice_crash(self, node_id: int) -> None:
@@ -413,7 +474,7 @@ class World:
         """Tell all leaders which brokers' replicas acknowledge nothing."""
         self.spec.unheard = unheard
         for node_id in self.running:
-            self._act_on(node_id, self.nodes[node_id].replication.adopt_all)
+            self._act_on(node_id, self.nodes[node_id].replicas.replication.adopt_all)
 
     def start_broker(self, node_id: int) -> None:
         """A broker that died starts again, with the state that its logs give."""
@@ -434,8 +495,6 @@ class World:
 
     def _act(self, node_id: int, act: Callable[[ControllerRole], None]) -> None:
         self._step(node_id, Command(partial(act, self.nodes[node_id].controller)))
-
-    # ------------------------------------------------------------------ the network
 
     def accept(self, node_id: int, client: SimClient) -> int:
         """A connection id for a client."""

@@ -37,6 +37,7 @@ public class Main {
         Map.entry("story-migration", Stories::migration),
         Map.entry("story-share-lock", unsupported("a program of its own plays it")),
         Map.entry("story-share-aborted", unsupported("a program of its own plays it")),
+        Map.entry("story-share-dead-letter", unsupported("a program of its own plays it")),
         Map.entry("share", unsupported("a program of its own plays it")),
         Map.entry("word-count", unsupported("Kafka Streams plays it")),
         Map.entry("streams-protocol", unsupported("Kafka Streams plays it")));

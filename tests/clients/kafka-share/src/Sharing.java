@@ -1,3 +1,4 @@
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -15,6 +16,7 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -27,6 +29,9 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 /** Share consumers (KIP-932): each scenario is one thing that a share group promises. */
 public class Sharing {
     private static final int LOCK_MS = 1500;
+    /** The limit of deliveries of the stories of dead letters. */
+    private static final int DELIVERIES = 2;
+    private static final int QUIET_S = 20;
     private final Main.Options options;
     private final TopicPartition partition;
 
@@ -41,6 +46,7 @@ public class Sharing {
         scenarios.put("share", (options, counts) -> new Sharing(options).run(counts));
         scenarios.put("story-share-lock", (options, counts) -> new Sharing(options).lateAcknowledgement(counts));
         scenarios.put("story-share-aborted", (options, counts) -> new Sharing(options).lateMarkers(counts));
+        scenarios.put("story-share-dead-letter", (options, counts) -> new Sharing(options).deadLetter(counts));
         Main.run(arguments, "kafka-clients " + Main.version("kafka"), scenarios);
     }
 
@@ -63,6 +69,10 @@ public class Sharing {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group(name));
         Map<String, String> wanted = new TreeMap<>(Map.of("share.auto.offset.reset", "earliest"));
         if (name.equals("committed")) wanted.put("share.isolation.level", "read_committed");
+        if (name.equals("dead")) {
+            wanted.put("errors.deadletterqueue.topic.name", letters());
+            wanted.put("errors.deadletterqueue.copy.record.enable", "true");
+        }
         if (name.equals("slow")) wanted.put("share.record.lock.duration.ms", String.valueOf(LOCK_MS));
         List<AlterConfigOp> operations = new ArrayList<>();
         wanted.forEach((key, value) ->
@@ -227,6 +237,65 @@ public class Sharing {
             Main.check(record.value().equals("next"), "there came " + record.value());
         }
         counts.put("outcome", "survives");
+    }
+
+    /** A story: a record is given back until it is a dead letter, and the one behind it is accepted. */
+    private void deadLetter(Map<String, Object> counts) throws Exception {
+        Administration.createTopic(options, options.topic(), 1);
+        configure("dead");
+        produce(0, 1);
+        try (KafkaShareConsumer<String, String> member = member("dead", "explicit")) {
+            for (int delivery = 1; delivery <= DELIVERIES; delivery++) {
+                ConsumerRecord<String, String> bad = next(member);
+                Main.check(bad.offset() == 0 && bad.deliveryCount().orElseThrow() == delivery,
+                    "offset " + bad.offset() + " came for the time " + bad.deliveryCount() + ", not " + delivery);
+                member.acknowledge(bad, AcknowledgeType.RELEASE);
+                taken(member);
+            }
+            produce(1, 2);
+            ConsumerRecord<String, String> good = next(member);
+            Main.check(good.offset() == 1, "after the dead letter there came offset " + good.offset());
+            member.acknowledge(good, AcknowledgeType.ACCEPT);
+            member.commitSync();
+            List<String> written = writtenLetters(member);
+            counts.put("letters", written);
+            counts.put("outcome", written.size() == 1 ? "survives" : "twice");
+        }
+    }
+
+    private void taken(KafkaShareConsumer<String, String> member) {
+        Map<TopicIdPartition, Optional<KafkaException>> taken = member.commitSync();
+        Main.check(taken.values().stream().noneMatch(Optional::isPresent), "refused: " + taken);
+    }
+
+    private String letters() {
+        return "dlq." + options.topic();
+    }
+
+    /** Two records of the queue, as offset and cause; one, if there comes no other for a while. */
+    private List<String> writtenLetters(KafkaShareConsumer<String, String> member) {
+        List<String> written = new ArrayList<>();
+        try (KafkaConsumer<String, String> reader = new KafkaConsumer<>(
+                Records.properties(options, "auto.offset.reset", "earliest", "allow.auto.create.topics", false),
+                new StringDeserializer(), new StringDeserializer())) {
+            reader.assign(List.of(new TopicPartition(letters(), 0)));
+            long end = System.nanoTime() + Duration.ofSeconds(QUIET_S).toNanos();
+            until("a dead letter", () -> {
+                // A new leader looks at the state of the records when a member fetches there.
+                for (ConsumerRecord<String, String> again : member.poll(Duration.ofMillis(200))) {
+                    Main.check(again.offset() == 1, "a dead letter came again");
+                    member.acknowledge(again, AcknowledgeType.ACCEPT);
+                }
+                for (ConsumerRecord<String, String> letter : reader.poll(Duration.ofMillis(200)))
+                    written.add(header(letter, "offset") + ": " + header(letter, "message"));
+                return written.size() > 1 || written.size() == 1 && System.nanoTime() > end;
+            });
+        }
+        return written;
+    }
+
+    private static String header(ConsumerRecord<String, String> letter, String name) {
+        return new String(letter.headers().lastHeader("__dlq.errors." + name).value(), StandardCharsets.UTF_8);
     }
 
     /** The next record. */

@@ -31,7 +31,7 @@ public class JavaDriver extends Driver {
     }
 
     /** In an error state the client wraps the error that led to it; that one is told. */
-    @Override Failure failure(Throwable error) {
+    @Override Failure failure(String client, Throwable error) {
         Throwable at = error;
         while (at.getCause() != null && Errors.forException(at) == Errors.UNKNOWN_SERVER_ERROR) at = at.getCause();
         Errors code = Errors.forException(at);

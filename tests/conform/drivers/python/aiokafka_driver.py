@@ -59,9 +59,9 @@ class Aiokafka(Driver):
         self.consumers: dict[str, AIOKafkaConsumer] = {}
         threading.Thread(target=LOOP.run_forever, daemon=True).start()
 
-    def failure(self, error: BaseException) -> Failure:
+    def failure(self, client: str, error: BaseException) -> Failure:
         if not isinstance(error, kafka_errors.KafkaError):
-            return super().failure(error)
+            return super().failure(client, error)
         own = type(error).__name__
         name = getattr(error, "message", None) or OWN_NAMES.get(own, own)
         category = "fatal" if isinstance(error, FATAL) else "retriable" if error.retriable else "abortable"
@@ -75,7 +75,8 @@ class Aiokafka(Driver):
             if key.replace(".", "_") not in known:
                 raise Unsupported(f"aiokafka has no {key}")
         mapped = {key.replace(".", "_"): value for key, value in config.items()}
-        mapped["acks"] = {"0": 0, "1": 1, "-1": -1}.get(mapped.get("acks", "all"), "all")
+        if "acks" in mapped:
+            mapped["acks"] = {"0": 0, "1": 1, "-1": -1}.get(mapped["acks"], "all")
         told = {"client_id": client, **{key: value for key, value in mapped.items() if key in known}}
         told["bootstrap_servers"] = bootstrap.split(",")
         if role == "consumer":

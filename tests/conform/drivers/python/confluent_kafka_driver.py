@@ -61,10 +61,10 @@ class ConfluentKafka(Driver):
         self.producers: dict[str, Producing] = {}
         self.consumers: dict[str, Consumer] = {}
 
-    def failure(self, error: BaseException) -> Failure:
+    def failure(self, client: str, error: BaseException) -> Failure:
         code = error.args[0] if isinstance(error, KafkaException) else None
         if not isinstance(code, KafkaError):
-            return super().failure(error)
+            return super().failure(client, error)
         kinds = {"fatal": code.fatal(), "abortable": code.txn_requires_abort(), "retriable": code.retriable()}
         category = next((kind for kind, holds in kinds.items() if holds), "unknown")
         return Failure(OWN_NAMES.get(code.name(), code.name()), category, code.str())

@@ -43,7 +43,7 @@ class KafkaPython(Driver):
         self.producers: dict[str, Producing] = {}
         self.consumers: dict[str, KafkaConsumer] = {}
 
-    def failure(self, error: BaseException) -> Failure:
+    def failure(self, client: str, error: BaseException) -> Failure:
         """In an error state the client puts the error that led to it into a text; that one is told."""
         said = re.search(r"\[Error (\d+)\]", str(error))
         at = error if getattr(error, "errno", None) or not said else kafka_errors.for_code(int(said[1]))()
@@ -61,7 +61,8 @@ class KafkaPython(Driver):
             if key.replace(".", "_") not in known:
                 raise Unsupported(f"kafka-python {kafka.__version__} has no {key}")
         mapped = {key.replace(".", "_"): value for key, value in config.items()}
-        mapped["acks"] = {"0": 0, "1": 1, "-1": -1}.get(mapped.get("acks", "all"), "all")
+        if "acks" in mapped:
+            mapped["acks"] = {"0": 0, "1": 1, "-1": -1}.get(mapped["acks"], "all")
         told = {"client_id": client, **{key: value for key, value in mapped.items() if key in known}}
         told["bootstrap_servers"] = bootstrap.split(",")
         if role == "consumer":

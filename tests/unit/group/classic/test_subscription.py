@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.unit.group.desk import subscription
 
-from odradek.group.classic.subscription import subscribed_topics
+from odradek.group.classic.consumer_protocol import subscribed_topics
 from odradek.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from odradek.wire.registry import encode
 

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from tests.unit.group.desk import REBALANCE_MS, Desk
 
 from odradek.group.consumer.group import ConsumerGroup
-from odradek.group.consumer.settings import ConsumerSettings, Surroundings
 from odradek.group.coordinator import GroupCoordinator
+from odradek.group.modern_member import Client
+from odradek.group.surroundings import ConsumerSettings, Surroundings
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage
 from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
@@ -87,7 +88,8 @@ class ConsumerDesk(Desk):
             server_assignor=assignor,
             topic_partitions=partitions,
         )
-        return self.ask(self.machine.consumer_heartbeat, request, version, client_id, "/10.0.0.1", self.now, sees)
+        client = Client(client_id, "/10.0.0.1")
+        return self.ask(self.machine.consumer_heartbeat, request, version, client, self.now, sees)
 
     def arrive(self, member_id: str, *, topics: Iterable[str] | None = ("orders",), **kwargs: Any) -> Any:
         """A member joins, or joins again."""

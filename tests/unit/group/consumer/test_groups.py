@@ -8,11 +8,11 @@ from tests.unit.group.consumer.desk import CONSUMER_SESSION_MS, ConsumerDesk, T,
 from tests.unit.group.desk import error_of
 
 from odradek.core.machine import Refused
+from odradek.group.classic.consumer_protocol import read_assignment
 from odradek.group.classic.states import GroupState
-from odradek.group.consumer.classic_protocol import read_assignment
 from odradek.group.consumer.group import ConsumerGroup, ConsumerGroupState
-from odradek.group.consumer.member import MemberState
-from odradek.group.consumer.settings import MigrationPolicy
+from odradek.group.modern_member import Client, MemberState
+from odradek.group.surroundings import MigrationPolicy
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
@@ -54,7 +54,7 @@ def test_partitions_go_over_when_they_were_given_up() -> None:
     desk.arrive("A")
     assert {} == assigned(desk.arrive("B"))
     assert {T: [0, 1]} == assigned(desk.beat("A", 2, {T: range(4)}))
-    assert MemberState.UNREVOKED_PARTITIONS is desk.group.members["A"].state
+    assert MemberState.UNREVOKED is desk.group.members["A"].state
     assert assigned(desk.beat("B", 3)) is None
     assert 3 == desk.beat("A", 2, {T: [0, 1]}).member_epoch
     assert {T: [2, 3]} == assigned(desk.beat("B", 3))
@@ -312,7 +312,7 @@ def test_nothing_is_left_of_a_group_that_was_downgraded() -> None:
     desk.arrive("B")
     desk.beat("B", -1)
     before = desk.machine.durable_state()
-    assert {} == before["consumer_groups"]
+    assert {} == before["modern_groups"]
     desk.fail_over()
     assert before == desk.machine.durable_state()
     assert ErrorCode.NONE == desk.heartbeat(member, 2)
@@ -426,7 +426,7 @@ def test_a_change_of_state_of_a_share_group_is_told() -> None:
         request = ShareGroupHeartbeatRequest(
             group_id="s", member_id=member_id, member_epoch=epoch, subscribed_topic_names=names
         )
-        desk.decide(desk.machine.share_heartbeat(request, "client", "/host", desk.now))
+        desk.decide(desk.machine.share_heartbeat(request, Client("client", "/host"), desk.now))
 
     beat("A", 0)
     [(before, after, epoch)] = states_told(desk)

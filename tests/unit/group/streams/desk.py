@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from tests.unit.group.consumer.desk import image_of
 from tests.unit.group.desk import REBALANCE_MS, Desk
 
-from odradek.group.consumer.settings import ConsumerSettings, Surroundings
 from odradek.group.coordinator import GroupCoordinator
+from odradek.group.modern_member import Client
 from odradek.group.streams.group import StreamsGroup
 from odradek.group.streams.heartbeat import Beat
-from odradek.group.streams.settings import StreamsSettings
+from odradek.group.surroundings import ConsumerSettings, StreamsSettings, Surroundings
 from odradek.wire.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,
     Subtopology,
@@ -88,7 +88,7 @@ class StreamsDesk(Desk):
         if active is not None:
             fields |= {"active_tasks": task_ids(active), "standby_tasks": task_ids(standby), "warmup_tasks": []}
         request = StreamsGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
-        outcome = self.ask(self.machine.streams_heartbeat, request, version, "client", "/10.0.0.1", self.now)
+        outcome = self.ask(self.machine.streams_heartbeat, request, version, Client("client", "/10.0.0.1"), self.now)
         return outcome.response if isinstance(outcome, Beat) else outcome
 
     def arrive(self, member_id: str, process: str | None = None, **fields: Any) -> Any:

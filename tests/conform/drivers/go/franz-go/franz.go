@@ -23,16 +23,19 @@ type client struct {
 	*kgo.Client
 	options       []kgo.Opt
 	transactional bool
-	failed        First
+	sent          Sent
 }
 
-type franz struct{ clients Named[client] }
+type franz struct {
+	skeleton
+	clients Named[client]
+}
 
 func init() { driver = &franz{} }
 
 func (f *franz) About() (string, string) { return "franz-go", Release("github.com/twmb/franz-go") }
 
-func (f *franz) Failure(err error) Failure {
+func (f *franz) Failure(_ string, err error) Failure {
 	var answered *kerr.Error
 	if !errors.As(err, &answered) {
 		return Failure{fmt.Sprintf("%T", err), "unknown", err.Error()}
@@ -50,19 +53,13 @@ func (f *franz) Init(r Request) (err error) {
 	}
 	c, made := f.clients.Make(r.Client)
 	if made {
-		c.options = []kgo.Opt{kgo.SeedBrokers(Addresses(r)...), kgo.ClientID(r.Client),
-			kgo.RecordPartitioner(partitioner{}), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
-		for key, value := range r.Config {
-			if set := settings[key]; set != nil && set(value) != nil {
-				c.options = append(c.options, set(value))
-			}
-		}
+		c.options = append(options(r.Config), kgo.SeedBrokers(Addresses(r)...), kgo.RecordPartitioner(partitioner))
 		c.transactional = r.Config["transactional.id"] != nil
-		if r.Role == "producer" {
-			if c.Client, err = kgo.NewClient(c.options...); err != nil {
-				f.clients.Forget(r.Client)
-				return err
-			}
+	}
+	if made && r.Role == "producer" {
+		if c.Client, err = kgo.NewClient(c.options...); err != nil {
+			f.clients.Forget(r.Client)
+			return err
 		}
 	}
 	if c.transactional && !r.Lazy {
@@ -74,18 +71,13 @@ func (f *franz) Init(r Request) (err error) {
 func (f *franz) Begin(r Request) error { return f.clients.Get(r.Client).BeginTransaction() }
 
 func (f *franz) Send(r Request) (*PartitionOffset, error) {
-	c, record := f.clients.Get(r.Client), &kgo.Record{Topic: r.Topic, Partition: -1, Value: []byte(r.Value)}
-	if r.Key != nil {
-		record.Key = []byte(*r.Key)
-	}
-	if r.Partition != nil {
-		record.Partition = *r.Partition
-	}
+	c, record := f.clients.Get(r.Client), &kgo.Record{Topic: r.Topic, Partition: r.At(), Key: r.KeyBytes(), Value: []byte(r.Value)}
 	if r.Wait {
 		sent, err := c.ProduceSync(ctx, record).First()
 		return &PartitionOffset{sent.Topic, sent.Partition, sent.Offset}, err
 	}
-	c.Produce(ctx, record, func(_ *kgo.Record, err error) { c.failed.Note(err) })
+	outcome := c.sent.Expect()
+	c.Produce(ctx, record, func(_ *kgo.Record, err error) { outcome <- err })
 	return nil, nil
 }
 
@@ -94,11 +86,11 @@ func (f *franz) Flush(r Request) error {
 	if err := c.Client.Flush(ctx); err != nil {
 		return err
 	}
-	return c.failed.Take()
+	return c.sent.Wait()
 }
 
 func (f *franz) SendOffsets(Request) error {
-	return fmt.Errorf("offsets go only with a GroupTransactSession, which is producer and consumer at once: %w", ErrUnsupported)
+	return Unsupported("a GroupTransactSession commits the positions of what it has polled itself, and nothing else commits offsets")
 }
 
 // Commit sends what is buffered before, as its manual says.
@@ -115,10 +107,10 @@ func (f *franz) Commit(r Request) error {
 
 func (f *franz) Abort(r Request) error {
 	c := f.clients.Get(r.Client)
-	err := c.AbortBufferedRecords(ctx)
-	if c.failed.Take(); err != nil { // that of records which are dropped here
+	if err := c.AbortBufferedRecords(ctx); err != nil {
 		return err
 	}
+	_ = c.sent.Wait() // the errors of records which are dropped here
 	return c.EndTransaction(ctx, kgo.TryAbort)
 }
 
@@ -128,24 +120,24 @@ func (f *franz) Subscribe(r Request) (err error) {
 	return err
 }
 
-func (f *franz) Poll(r Request, most int, within time.Duration) (records []Record, err error) {
-	waiting, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	for len(records) < most && waiting.Err() == nil {
-		fetches := f.clients.Get(r.Client).PollRecords(waiting, most-len(records))
-		if err := fetches.Err(); err != nil && waiting.Err() == nil {
-			return records, err
+func (f *franz) Poll(r Request, most int, within time.Duration) ([]Record, error) {
+	return Collect(most, within, func(waiting context.Context) (Record, error) {
+		for {
+			fetches := f.clients.Get(r.Client).PollRecords(waiting, 1)
+			if from := fetches.Records(); len(from) > 0 {
+				return Read(from[0].Topic, from[0].Partition, from[0].Offset, from[0].Key, from[0].Value), nil
+			} else if err := errors.Join(fetches.Err(), waiting.Err()); err != nil {
+				return Record{}, err
+			}
 		}
-		fetches.EachRecord(func(from *kgo.Record) {
-			at := PartitionOffset{from.Topic, from.Partition, from.Offset}
-			records = append(records, Record{at, Text(from.Key), string(from.Value)})
-		})
-	}
-	return records, nil
+	})
 }
 
 func (f *franz) Close(r Request) error {
-	defer f.clients.Forget(r.Client)
-	f.clients.Get(r.Client).Client.Close()
+	c := f.clients.Get(r.Client)
+	f.clients.Forget(r.Client)
+	if c.Client != nil {
+		c.Client.Close()
+	}
 	return nil
 }

@@ -2,11 +2,7 @@
 
 package main
 
-import (
-	"fmt"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-)
+import "github.com/twmb/franz-go/pkg/kgo"
 
 func init() { delete(settings, "group.protocol") }
 
@@ -15,7 +11,7 @@ func protocol(string) kgo.Opt { return kgo.DisableAutoCommit() }
 // within: v1.10.4 knows classic groups alone.
 func within(mode string) kgo.Opt {
 	if mode == "consumer" {
-		panic(fmt.Errorf("franz-go v1.10.4 knows classic groups only: %w", ErrUnsupported))
+		panic(Unsupported("franz-go v1.10.4 knows classic groups only"))
 	}
 	return kgo.DisableAutoCommit()
 }

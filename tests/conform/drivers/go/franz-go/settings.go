@@ -16,7 +16,7 @@ func text[O kgo.Opt](set func(string) O) setting {
 	return func(v any) kgo.Opt { return set(v.(string)) }
 }
 
-func number[N int | int32, O kgo.Opt](set func(N) O) setting {
+func number[N int | int32 | int64, O kgo.Opt](set func(N) O) setting {
 	return func(v any) kgo.Opt { return set(N(v.(float64))) }
 }
 
@@ -42,16 +42,23 @@ var settings = map[string]setting{
 	"auto.offset.reset":  oneOf(map[any]kgo.Opt{"latest": kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd())}),
 }
 
-// partitioner heeds the partition of a record that has one.
-type partitioner struct{ kgo.TopicPartitioner }
-
-func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	return partitioner{kgo.StickyKeyPartitioner(nil).ForTopic(topic)}
-}
-
-func (p partitioner) Partition(r *kgo.Record, n int) int {
-	if r.Partition >= 0 {
-		return int(r.Partition)
+func options(config map[string]any) (chosen []kgo.Opt) {
+	chosen = append(chosen, kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	for key, value := range config {
+		if set := settings[key]; set != nil && set(value) != nil {
+			chosen = append(chosen, set(value))
+		}
 	}
-	return p.TopicPartitioner.Partition(r, n)
+	return chosen
 }
+
+// partitioner heeds the partition of a record that has one.
+var partitioner = kgo.BasicConsistentPartitioner(func(topic string) func(*kgo.Record, int) int {
+	keyed := kgo.StickyKeyPartitioner(nil).ForTopic(topic)
+	return func(r *kgo.Record, n int) int {
+		if r.Partition >= 0 {
+			return int(r.Partition)
+		}
+		return keyed.Partition(r, n)
+	}
+})

@@ -2,31 +2,33 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/IBM/sarama"
 )
 
-// Consumer groups, whose records the library gives to a handler: here a poll takes them.
+// member of a consumer group, whose records the library gives to a handler: here they are taken one by one.
+type member struct {
+	brokers []string
+	group   string
+	members sarama.ConsumerGroup
+	handed  chan *sarama.ConsumerMessage
+	failed  chan error
+	session sarama.ConsumerGroupSession
+	leave   context.CancelFunc
+}
 
-func (f *family) Subscribe(r Request) (err error) {
-	if r.Mode == "consumer" {
-		return fmt.Errorf("sarama knows classic groups only: %w", ErrUnsupported)
-	}
-	c := f.clients.Get(r.Client)
-	if c.members, err = sarama.NewConsumerGroup(c.brokers, c.group, c.config); err != nil {
+func (m *member) join(config *sarama.Config, topics []string) (err error) {
+	if m.members, err = sarama.NewConsumerGroup(m.brokers, m.group, config); err != nil {
 		return err
 	}
-	c.handed, c.failed = make(chan *sarama.ConsumerMessage), make(chan error, 1)
+	m.handed, m.failed = make(chan *sarama.ConsumerMessage), make(chan error, 1)
 	var ctx context.Context
-	ctx, c.leave = context.WithCancel(context.Background())
+	ctx, m.leave = context.WithCancel(context.Background())
 	go func() {
 		for ctx.Err() == nil {
 			// a session ends with each rebalance, and the manual has it called again
-			if err := c.members.Consume(ctx, r.Topics, c); err != nil && ctx.Err() == nil {
-				c.failed <- err
+			if err := m.members.Consume(ctx, topics, m); err != nil && ctx.Err() == nil {
+				m.failed <- err
 				return
 			}
 		}
@@ -34,17 +36,17 @@ func (f *family) Subscribe(r Request) (err error) {
 	return nil
 }
 
-func (c *client) Setup(session sarama.ConsumerGroupSession) error {
-	c.session = session
+func (m *member) Setup(session sarama.ConsumerGroupSession) error {
+	m.session = session
 	return nil
 }
 
-func (c *client) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+func (m *member) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 
-func (c *client) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	for message := range claim.Messages() {
 		select {
-		case c.handed <- message:
+		case m.handed <- message:
 		case <-session.Context().Done():
 			return nil
 		}
@@ -52,30 +54,22 @@ func (c *client) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 	return nil
 }
 
-func (f *family) Poll(r Request, most int, within time.Duration) (records []Record, err error) {
-	c, end := f.clients.Get(r.Client), time.After(within)
-	for len(records) < most {
-		select {
-		case from := <-c.handed:
-			c.session.MarkMessage(from, "")
-			at := PartitionOffset{from.Topic, from.Partition, from.Offset}
-			records = append(records, Record{at, Text(from.Key), string(from.Value)})
-		case err := <-c.failed:
-			return records, err
-		case <-end:
-			return records, nil
-		}
+func (m *member) next(waiting context.Context) (Record, error) {
+	select {
+	case from := <-m.handed:
+		m.session.MarkMessage(from, "")
+		return Read(from.Topic, from.Partition, from.Offset, from.Key, from.Value), nil
+	case err := <-m.failed:
+		return Record{}, err
+	case <-waiting.Done():
+		return Record{}, waiting.Err()
 	}
-	return records, nil
 }
 
-func (c *client) sendOffsets(f *family, r Request, topics map[string][]*sarama.PartitionOffsetMetadata) error {
-	if r.Consumer == "" {
-		return c.producer.AddOffsetsToTxn(topics, r.Group)
+func (m *member) quit() error {
+	if m.members == nil {
+		return nil
 	}
-	member := f.clients.Get(r.Consumer)
-	if member.session == nil {
-		return errors.New("the consumer is no member yet")
-	}
-	return offsetsOfMember(c.producer, topics, member.session, r.Group)
+	m.leave()
+	return m.members.Close()
 }

@@ -5,6 +5,6 @@ package main
 import "github.com/IBM/sarama"
 
 // offsetsOfMember: this release sends no generation and no member with offsets.
-func offsetsOfMember(producer sarama.AsyncProducer, topics map[string][]*sarama.PartitionOffsetMetadata, _ sarama.ConsumerGroupSession, group string) error {
-	return producer.AddOffsetsToTxn(topics, group)
+func offsetsOfMember(producer sarama.AsyncProducer, topics map[string][]*sarama.PartitionOffsetMetadata, of *client) error {
+	return producer.AddOffsetsToTxn(topics, of.group)
 }

@@ -1,53 +1,36 @@
 package main
 
-import (
-	"time"
+import "github.com/IBM/sarama"
 
-	"github.com/IBM/sarama"
-)
-
-func milliseconds(value any) time.Duration { return time.Duration(value.(float64)) * time.Millisecond }
-
-// settings are those of the Java client that sarama has.
-var settings = map[string]func(*sarama.Config, any){
-	"client.id":              func(c *sarama.Config, v any) { c.ClientID = v.(string) },
-	"client.rack":            func(c *sarama.Config, v any) { c.RackID = v.(string) },
-	"transactional.id":       func(c *sarama.Config, v any) { c.Producer.Transaction.ID, c.Producer.Idempotent = v.(string), true },
-	"transaction.timeout.ms": func(c *sarama.Config, v any) { c.Producer.Transaction.Timeout = milliseconds(v) },
-	"enable.idempotence":     func(c *sarama.Config, v any) { c.Producer.Idempotent = v.(bool) },
-	"retries":                func(c *sarama.Config, v any) { c.Producer.Retry.Max = int(v.(float64)) },
-	"retry.backoff.ms": func(c *sarama.Config, v any) {
-		c.Producer.Retry.Backoff, c.Producer.Transaction.Retry.Backoff = milliseconds(v), milliseconds(v)
-		c.Metadata.Retry.Backoff, c.Consumer.Retry.Backoff = milliseconds(v), milliseconds(v)
-	},
-	"linger.ms":           func(c *sarama.Config, v any) { c.Producer.Flush.Frequency = milliseconds(v) },
-	"request.timeout.ms":  func(c *sarama.Config, v any) { c.Net.ReadTimeout = milliseconds(v) },
-	"metadata.max.age.ms": func(c *sarama.Config, v any) { c.Metadata.RefreshFrequency = milliseconds(v) },
-	"acks": func(c *sarama.Config, v any) {
-		c.Producer.RequiredAcks = map[any]sarama.RequiredAcks{"0": sarama.NoResponse, "1": sarama.WaitForLocal, "all": sarama.WaitForAll, "-1": sarama.WaitForAll}[v]
-	},
-	"group.id":              func(*sarama.Config, any) {},
-	"group.instance.id":     func(c *sarama.Config, v any) { c.Consumer.Group.InstanceId = v.(string) },
-	"session.timeout.ms":    func(c *sarama.Config, v any) { c.Consumer.Group.Session.Timeout = milliseconds(v) },
-	"heartbeat.interval.ms": func(c *sarama.Config, v any) { c.Consumer.Group.Heartbeat.Interval = milliseconds(v) },
-	"fetch.max.wait.ms":     func(c *sarama.Config, v any) { c.Consumer.MaxWaitTime = milliseconds(v) },
-	"isolation.level": func(c *sarama.Config, v any) {
-		c.Consumer.IsolationLevel = map[any]sarama.IsolationLevel{"read_committed": sarama.ReadCommitted}[v]
-	},
-	"auto.offset.reset": func(c *sarama.Config, v any) {
-		c.Consumer.Offsets.Initial = map[any]int64{"earliest": sarama.OffsetOldest, "latest": sarama.OffsetNewest}[v]
-	},
-	"enable.auto.commit": func(c *sarama.Config, v any) { c.Consumer.Offsets.AutoCommit.Enable = v.(bool) },
+// Settings of the Java client that sarama has, and the fields that they are.
+var settings = map[string]string{
+	"client.id": "ClientID", "client.rack": "RackID", "transactional.id": "Producer.Transaction.ID",
+	"transaction.timeout.ms": "Producer.Transaction.Timeout", "enable.idempotence": "Producer.Idempotent",
+	"acks": "Producer.RequiredAcks", "retries": "Producer.Retry.Max", "linger.ms": "Producer.Flush.Frequency",
+	"retry.backoff.ms":   "Producer.Retry.Backoff Producer.Transaction.Retry.Backoff Metadata.Retry.Backoff Consumer.Retry.Backoff",
+	"request.timeout.ms": "Net.ReadTimeout", "metadata.max.age.ms": "Metadata.RefreshFrequency", "group.id": "",
+	"group.instance.id": "Consumer.Group.InstanceId", "session.timeout.ms": "Consumer.Group.Session.Timeout",
+	"heartbeat.interval.ms": "Consumer.Group.Heartbeat.Interval", "fetch.max.wait.ms": "Consumer.MaxWaitTime",
+	"isolation.level": "Consumer.IsolationLevel", "auto.offset.reset": "Consumer.Offsets.Initial",
+	"enable.auto.commit": "Consumer.Offsets.AutoCommit.Enable",
 }
 
-// defaults: the newest versions of the protocol that the library knows, which it does not take by itself.
-func defaults(clientID string) *sarama.Config {
+var words = map[string]any{
+	"acks 0": sarama.NoResponse, "acks 1": sarama.WaitForLocal, "acks all": sarama.WaitForAll, "acks -1": sarama.WaitForAll,
+	"isolation.level read_committed": sarama.ReadCommitted, "isolation.level read_uncommitted": sarama.ReadUncommitted,
+	"auto.offset.reset earliest": sarama.OffsetOldest, "auto.offset.reset latest": sarama.OffsetNewest,
+}
+
+// configured with the newest versions of the protocol that the library knows, which it does not take by itself.
+func configured(r Request) *sarama.Config {
 	c := sarama.NewConfig()
-	c.Version, c.ClientID = sarama.MaxVersion, clientID
+	c.Version, c.ClientID = sarama.MaxVersion, r.Client
 	c.Net.MaxOpenRequests = 1 // the only value allowed with idempotence
 	c.Producer.RequiredAcks, c.Producer.Return.Successes = sarama.WaitForAll, true
 	c.Producer.Partitioner = func(topic string) sarama.Partitioner { return partitioner{sarama.NewHashPartitioner(topic)} }
 	c.Consumer.Offsets.Initial, c.Consumer.Offsets.AutoCommit.Enable = sarama.OffsetOldest, false
+	Fill(r.Config, c, settings, words)
+	c.Producer.Idempotent = c.Producer.Idempotent || c.Producer.Transaction.ID != ""
 	return c
 }
 

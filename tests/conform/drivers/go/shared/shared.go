@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Release is the version of a module that the program is linked with.
@@ -16,6 +19,11 @@ func Release(module string) string {
 		}
 	}
 	return "unknown"
+}
+
+// Unsupported is something that a library cannot do.
+func Unsupported(what string, about ...any) error {
+	return fmt.Errorf("%s: %w", fmt.Sprintf(what, about...), ErrUnsupported)
 }
 
 // Named keeps the clients of a driver.
@@ -37,45 +45,100 @@ func (n *Named[T]) Get(name string) *T {
 
 func (n *Named[T]) Forget(name string) { n.all.Delete(name) }
 
-// First is the first error since the last flush.
-type First struct {
-	mutex sync.Mutex
-	err   error
+// Sent has a channel for each record that is on its way since the last flush.
+type Sent []chan error
+
+func (s *Sent) Expect() chan error {
+	outcome := make(chan error, 1)
+	*s = append(*s, outcome)
+	return outcome
 }
 
-func (f *First) Note(err error) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.err == nil {
-		f.err = err
+// Wait gives the first error.
+func (s *Sent) Wait() (first error) {
+	for _, outcome := range *s {
+		if err := <-outcome; first == nil {
+			first = err
+		}
 	}
+	*s = nil
+	return first
 }
 
-func (f *First) Take() error {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	defer func() { f.err = nil }()
-	return f.err
+// Collect takes one record after another until there are enough or the time is over.
+func Collect(most int, within time.Duration, next func(context.Context) (Record, error)) (records []Record, err error) {
+	waiting, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for len(records) < most {
+		record, err := next(waiting)
+		if err != nil && waiting.Err() != nil {
+			return records, nil
+		} else if err != nil {
+			return records, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
 }
+
+// Read is a record as the judge gets it.
+func Read(topic string, partition int32, offset int64, key, value []byte) Record {
+	record := Record{PartitionOffset{topic, partition, offset}, nil, string(value)}
+	if key != nil {
+		text := string(key)
+		record.Key = &text
+	}
+	return record
+}
+
+// At is the partition of a record, or -1.
+func (r Request) At() int32 {
+	if r.Partition == nil {
+		return -1
+	}
+	return *r.Partition
+}
+
+// KeyBytes are nil without a key.
+func (r Request) KeyBytes() []byte {
+	if r.Key == nil {
+		return nil
+	}
+	return []byte(*r.Key)
+}
+
+// Addresses of the brokers to begin with.
+func Addresses(r Request) []string { return strings.Split(r.Bootstrap, ",") }
 
 // Lacking is the error of a client that lacks a setting which a scenario needs.
 func Lacking[S any](r Request, settings map[string]S) error {
 	for _, key := range r.Needs {
 		if _, known := settings[key]; !known {
-			return fmt.Errorf("the library has no %s: %w", key, ErrUnsupported)
+			return Unsupported("the library has no %s", key)
 		}
 	}
 	return nil
 }
 
-// Text of a key, which may be null.
-func Text(key []byte) *string {
-	if key == nil {
-		return nil
+// Fill puts settings into the fields of a library's configuration. `fields` has, for each setting of the Java client, the
+// paths of these fields; `words` has the library's values for texts: {"acks all": WaitForAll}.
+func Fill(config map[string]any, into any, fields map[string]string, words map[string]any) {
+	for key, value := range config {
+		for _, path := range strings.Fields(fields[key]) {
+			field := reflect.ValueOf(into)
+			for _, name := range strings.Split(path, ".") {
+				field = reflect.Indirect(field).FieldByName(name)
+			}
+			word, known := words[fmt.Sprintf("%s %v", key, value)]
+			number, numeric := value.(float64)
+			switch {
+			case known:
+				field.Set(reflect.ValueOf(word).Convert(field.Type()))
+			case numeric && field.Type() == reflect.TypeFor[time.Duration]():
+				field.Set(reflect.ValueOf(time.Duration(number) * time.Millisecond))
+			default:
+				field.Set(reflect.ValueOf(value).Convert(field.Type()))
+			}
+		}
 	}
-	text := string(key)
-	return &text
 }
-
-// Addresses of the brokers to begin with.
-func Addresses(r Request) []string { return strings.Split(r.Bootstrap, ",") }

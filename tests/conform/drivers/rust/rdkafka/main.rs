@@ -1,33 +1,30 @@
 //! rust-rdkafka: librdkafka from Rust.
 
 mod driver;
+mod library;
 
-use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use driver::{Failure, Record, Request, Verbs, Wrong};
+use driver::{Done, Failure, Record, Request};
+use library::{Answer, Library, Settings, among, snake};
 use rdkafka::config::{ClientConfig, FromClientConfig, FromClientConfigAndContext};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, DeliveryResult, Message};
-use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
+use rdkafka::message::{DeliveryResult, Message};
+use rdkafka::producer::{BaseRecord, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
-use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Settings of the Java client that librdkafka has under the same name.
-const SETTINGS: &str = "client.id client.rack retry.backoff.ms retry.backoff.max.ms metadata.max.age.ms request.timeout.ms \
-    transactional.id transaction.timeout.ms enable.idempotence acks retries linger.ms batch.size compression.type \
-    max.in.flight.requests.per.connection delivery.timeout.ms group.id group.instance.id group.protocol isolation.level \
-    auto.offset.reset enable.auto.commit session.timeout.ms heartbeat.interval.ms max.poll.interval.ms";
-const OF_PRODUCERS: &str = "transactional.id transaction.timeout.ms enable.idempotence acks retries linger.ms batch.size \
+// Settings of the Java client that librdkafka has under the same name.
+const BOTH: &str = "client.id client.rack retry.backoff.ms retry.backoff.max.ms metadata.max.age.ms";
+const PRODUCERS: &str = "transactional.id transaction.timeout.ms enable.idempotence acks retries linger.ms batch.size \
     compression.type max.in.flight.requests.per.connection delivery.timeout.ms request.timeout.ms";
-const OF_CONSUMERS: &str = "group.id group.instance.id group.protocol isolation.level auto.offset.reset enable.auto.commit \
+const CONSUMERS: &str = "group.id group.instance.id group.protocol isolation.level auto.offset.reset enable.auto.commit \
     session.timeout.ms heartbeat.interval.ms max.poll.interval.ms";
+const SINCE_2_4: &str = "retry.backoff.max.ms group.protocol";
 
-type Answer = Result<(i32, i64), KafkaError>;
+type Told = Result<(i32, i64), KafkaError>;
 
 /// Tells what became of a record to the channel that came with it.
 struct Delivering;
@@ -35,63 +32,36 @@ struct Delivering;
 impl ClientContext for Delivering {}
 
 impl ProducerContext for Delivering {
-    type DeliveryOpaque = Box<Sender<Answer>>;
+    type DeliveryOpaque = Box<Sender<Told>>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, told: Self::DeliveryOpaque) {
-        let answer = result.as_ref().map(|at| (at.partition(), at.offset())).map_err(|(error, _)| error.clone());
-        let _ = told.send(answer);
+    fn delivery(&self, result: &DeliveryResult<'_>, tells: Self::DeliveryOpaque) {
+        let told = result.as_ref().map(|at| (at.partition(), at.offset())).map_err(|(error, _)| error.clone());
+        let _ = tells.send(told);
     }
 }
 
-struct Producing {
-    producer: ThreadedProducer<Delivering>,
-    transactional: bool,
-    sent: Mutex<Vec<Receiver<Answer>>>,
-}
+struct RdKafka;
+type Producing = ThreadedProducer<Delivering>;
 
-#[derive(Default)]
-struct RdKafka {
-    producers: Mutex<HashMap<String, Arc<Producing>>>,
-    consumers: Mutex<HashMap<String, Arc<BaseConsumer>>>,
-}
-
-fn named<T>(all: &Mutex<HashMap<String, Arc<T>>>, name: &str) -> Result<Arc<T>, KafkaError> {
-    let found = all.lock().unwrap().get(name).cloned();
-    found.ok_or_else(|| KafkaError::ClientCreation(format!("no client {name}")))
-}
-
-impl Producing {
-    /// After a fatal error records say only that they were purged; what was fatal is told in its place, by the one
-    /// variant that says so.
-    fn told(&self, hears: Receiver<Answer>) -> Answer {
-        let answer = hears.recv().unwrap_or(Err(KafkaError::Canceled));
-        let fatal = || self.producer.client().fatal_error();
-        answer.map_err(|error| fatal().map_or(error, |(code, _)| KafkaError::MessageConsumptionFatal(code)))
+fn config(r: &Request, settings: &Settings) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", r.text("bootstrap")).set("client.id", r.text("client"));
+    if r.text("role") == "consumer" {
+        config.set("auto.offset.reset", "earliest").set("enable.auto.commit", "false");
     }
-}
-
-/// NotLeaderForPartition to NOT_LEADER_FOR_PARTITION.
-fn snake(camel: &str) -> String {
-    let mut name = String::new();
-    for letter in camel.chars() {
-        if letter.is_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
+    for (key, value) in &settings.0 {
+        config.set(key, value.as_str().map_or(value.to_string(), str::to_owned));
     }
-    name.replace("FENCED", "PRODUCER_FENCED").replace("PRODUCER_PRODUCER", "PRODUCER")
+    config
 }
 
-impl RdKafka {
-    fn producer(&self, r: &Request) -> Result<Arc<Producing>, KafkaError> {
-        named(&self.producers, r.text("client"))
-    }
-}
-
-impl Verbs for RdKafka {
+impl Library for RdKafka {
     type Error = KafkaError;
+    type Producer = Producing;
+    type Consumer = BaseConsumer;
+    type Sent = Receiver<Told>;
 
-    fn library(&self) -> (String, String) {
+    fn about(&self) -> (String, String) {
         let librdkafka = rdkafka::util::get_rdkafka_version().1;
         ("rust-rdkafka (librdkafka)".into(), format!("{} ({librdkafka})", env!("CRATE_VERSION")))
     }
@@ -105,131 +75,67 @@ impl Verbs for RdKafka {
             KafkaError::Transaction(told) if told.is_retriable() => "retriable",
             _ => "unknown",
         };
+        let name = if name == "FENCED" { "PRODUCER_FENCED".into() } else { name };
         Failure { name, class, message: error.to_string() }
     }
 
-    fn init(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        for needed in r.list("needs") {
-            if !SETTINGS.split_whitespace().any(|known| needed == known) {
-                return Err(Wrong::Unsupported(format!("librdkafka has no {needed}")));
-            }
-        }
-        let consumer = r.text("role") == "consumer";
-        let not_for_it = if consumer { OF_PRODUCERS } else { OF_CONSUMERS };
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", r.text("bootstrap")).set("client.id", r.client());
-        if consumer {
-            config.set("auto.offset.reset", "earliest").set("enable.auto.commit", "false");
-        }
-        for (key, value) in r.config() {
-            if SETTINGS.split_whitespace().any(|known| key == known) && !not_for_it.split_whitespace().any(|other| key == other) {
-                config.set(key, value.as_str().map_or(value.to_string(), str::to_owned));
-            }
-        }
-        if consumer {
-            self.consumers.lock().unwrap().insert(r.client(), Arc::new(BaseConsumer::from_config(&config)?));
-            return Ok(());
-        }
-        if self.producer(r).is_err() {
-            let (producer, sent) = (ThreadedProducer::from_config_and_context(&config, Delivering)?, Mutex::default());
-            let made = Producing { producer, transactional: config.get("transactional.id").is_some(), sent };
-            self.producers.lock().unwrap().insert(r.client(), Arc::new(made));
-        }
-        let made = self.producer(r)?;
-        Ok(if made.transactional && !r.flag("lazy") { made.producer.init_transactions(PATIENCE)? })
+    fn knows(&self, role: &str, setting: &str) -> bool {
+        let older = rdkafka::util::get_rdkafka_version().0 < 0x0204_0000;
+        let own = if role == "consumer" { CONSUMERS } else { PRODUCERS };
+        (among(BOTH, setting) || among(own, setting)) && !(older && among(SINCE_2_4, setting))
     }
 
-    fn begin(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        self.producer(r)?.sent.lock().unwrap().clear();
-        Ok(self.producer(r)?.producer.begin_transaction()?)
+    fn producer(&self, r: &Request, settings: &Settings) -> Answer<Producing, KafkaError> {
+        Ok(Producing::from_config_and_context(&config(r, settings), Delivering)?)
     }
 
-    fn send(&self, r: &Request) -> Result<Option<(i32, i64)>, Wrong<KafkaError>> {
-        let (told, hears) = channel();
-        let mut record = BaseRecord::with_opaque_to(r.text("topic"), Box::new(told)).payload(r.text("value"));
+    fn consumer(&self, r: &Request, settings: &Settings) -> Answer<BaseConsumer, KafkaError> {
+        Ok(BaseConsumer::from_config(&config(r, settings))?)
+    }
+
+    fn init(&self, producer: &Producing) -> Done<KafkaError> { Ok(producer.init_transactions(PATIENCE)?) }
+    fn begin(&self, producer: &Producing) -> Done<KafkaError> { Ok(producer.begin_transaction()?) }
+    fn flush(&self, producer: &Producing) -> Done<KafkaError> { Ok(producer.flush(PATIENCE)?) }
+    fn commit(&self, producer: &Producing) -> Done<KafkaError> { Ok(producer.commit_transaction(PATIENCE)?) }
+    fn abort(&self, producer: &Producing) -> Done<KafkaError> { Ok(producer.abort_transaction(PATIENCE)?) }
+    fn close(&self, producer: &Producing) { producer.purge(PurgeConfig::default().queue().inflight()) }
+
+    fn send(&self, producer: &Producing, r: &Request) -> Answer<Receiver<Told>, KafkaError> {
+        let (tells, hears) = channel();
+        let mut record = BaseRecord::with_opaque_to(r.text("topic"), Box::new(tells)).payload(r.text("value"));
         record.key = r.maybe_text("key");
         record.partition = r.number("partition").map(|at| at as i32);
-        let made = self.producer(r)?;
-        made.producer.send(record).map_err(|(error, _)| error)?;
-        if r.flag("wait") {
-            return Ok(Some(made.told(hears)?));
+        Ok(producer.send(record).map(|()| hears).map_err(|(error, _)| error)?)
+    }
+
+    /// After a fatal error records say only that they were purged; what was fatal is told in its place, by the one variant
+    /// that says so.
+    fn acknowledged(&self, producer: &Producing, hears: Receiver<Told>) -> Answer<(i32, i64), KafkaError> {
+        let told = hears.recv().unwrap_or(Err(KafkaError::Canceled));
+        let fatal = || producer.client().fatal_error();
+        Ok(told.map_err(|error| fatal().map_or(error, |(code, _)| KafkaError::MessageConsumptionFatal(code)))?)
+    }
+
+    fn offsets(&self, producer: &Producing, of: &BaseConsumer, r: &Request) -> Done<KafkaError> {
+        let (group, mut offsets) = (of.group_metadata().ok_or(KafkaError::Canceled)?, TopicPartitionList::new());
+        for (topic, partition, offset) in r.offsets() {
+            offsets.add_partition_offset(topic, partition, Offset::Offset(offset))?;
         }
-        made.sent.lock().unwrap().push(hears);
-        Ok(None)
+        Ok(producer.send_offsets_to_transaction(&offsets, &group, PATIENCE)?)
     }
 
-    fn flush(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        let made = self.producer(r)?;
-        made.producer.flush(PATIENCE)?;
-        let sent = std::mem::take(&mut *made.sent.lock().unwrap());
-        for hears in sent {
-            made.told(hears)?;
-        }
-        Ok(())
+    fn subscribe(&self, consumer: &BaseConsumer, topics: Vec<&str>) -> Done<KafkaError> { Ok(consumer.subscribe(&topics)?) }
+
+    fn poll(&self, consumer: &BaseConsumer, within: Duration) -> Answer<Vec<Record>, KafkaError> {
+        let from = consumer.poll(within).transpose()?;
+        Ok(from.iter().map(|at| Record::of(at.topic(), at.partition(), at.offset(), at.key(), at.payload())).collect())
     }
 
-    fn send_offsets(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        let Some(member) = r.maybe_text("consumer") else {
-            return Err(Wrong::Unsupported("the metadata of a group comes from a consumer".into()));
-        };
-        let group = named(&self.consumers, member)?.group_metadata().ok_or(KafkaError::Canceled)?;
-        let mut offsets = TopicPartitionList::new();
-        for at in r.list("offsets") {
-            let number = |name: &str| at[name].as_i64().unwrap_or_default();
-            let topic = at["topic"].as_str().unwrap_or_default();
-            offsets.add_partition_offset(topic, number("partition") as i32, Offset::Offset(number("offset")))?;
-        }
-        Ok(self.producer(r)?.producer.send_offsets_to_transaction(&offsets, &group, PATIENCE)?)
-    }
-
-    fn commit(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        if let Ok(consumer) = named(&self.consumers, r.text("client")) {
-            return Ok(consumer.commit_consumer_state(CommitMode::Sync)?);
-        }
-        Ok(self.producer(r)?.producer.commit_transaction(PATIENCE)?)
-    }
-
-    fn abort(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        Ok(self.producer(r)?.producer.abort_transaction(PATIENCE)?)
-    }
-
-    fn subscribe(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        let topics = r.list("topics");
-        let topics: Vec<&str> = topics.iter().filter_map(Value::as_str).collect();
-        Ok(named(&self.consumers, r.text("client"))?.subscribe(&topics)?)
-    }
-
-    fn poll(&self, r: &Request, most: usize, within: Duration) -> Result<Vec<Record>, Wrong<KafkaError>> {
-        let (consumer, end) = (named(&self.consumers, r.text("client"))?, Instant::now() + within);
-        let mut records = Vec::new();
-        while records.len() < most && Instant::now() < end {
-            if let Some(message) = consumer.poll(end - Instant::now()) {
-                records.push(told(&message?));
-            }
-        }
-        Ok(records)
-    }
-
-    fn close(&self, r: &Request) -> Result<(), Wrong<KafkaError>> {
-        self.consumers.lock().unwrap().remove(&r.client());
-        if let Some(made) = self.producers.lock().unwrap().remove(&r.client()) {
-            made.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-        }
-        Ok(())
-    }
-}
-
-fn told(message: &BorrowedMessage<'_>) -> Record {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Record {
-        topic: message.topic().to_owned(),
-        partition: message.partition(),
-        offset: message.offset(),
-        key: message.key().map(text),
-        value: message.payload().map(text).unwrap_or_default(),
+    fn commit_positions(&self, consumer: &BaseConsumer) -> Done<KafkaError> {
+        Ok(consumer.commit_consumer_state(CommitMode::Sync)?)
     }
 }
 
 fn main() {
-    driver::run(RdKafka::default());
+    library::run(RdKafka);
 }

@@ -54,6 +54,11 @@ public final class Cluster implements AutoCloseable {
         return hub.call("POST", path(parts), body);
     }
 
+    /** Keep its state at this moment under a name, for clusters that are made from it; it outlives this one. */
+    public void snapshot(String name) {
+        post(Map.of("name", name), "snapshots");
+    }
+
     /** Apply a rule to the requests that are read from now on; its name. */
     public String arm(Map<String, ?> rule) {
         return post(rule, "rules").get(0).get("name").asText();

@@ -20,6 +20,9 @@ public @interface Odradek {
     /** One of docs/stories, with its rules and its cluster. */
     String story() default "";
 
+    /** A snapshot of the hub ({@link Cluster#snapshot}): the cluster is a fork, and goes on from there. */
+    String from() default "";
+
     /** KEY=VALUE, by Kafka's names. */
     String[] config() default {};
 

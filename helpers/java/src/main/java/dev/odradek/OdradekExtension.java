@@ -72,6 +72,9 @@ public final class OdradekExtension implements ParameterResolver, AfterEachCallb
         if (!odradek.story().isEmpty()) {
             options.put("story", odradek.story());
         }
+        if (!odradek.from().isEmpty()) {
+            options.put("from", odradek.from());
+        }
         Map<String, String> config = new HashMap<>();
         for (String setting : odradek.config()) {
             String[] parts = setting.split("=", 2);

@@ -1,1 +1,0 @@
-"""The dialect kip-890-text; its README goes through the text."""

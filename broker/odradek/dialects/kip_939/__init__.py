@@ -1,1 +1,0 @@
-"""The dialect kip-939; its README goes through the text."""

@@ -1,0 +1,1 @@
+"""The dialect kip-1289; its README discusses the text."""

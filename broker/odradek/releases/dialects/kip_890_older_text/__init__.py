@@ -1,0 +1,1 @@
+"""The dialect kip-890-older-text; its README discusses the text."""

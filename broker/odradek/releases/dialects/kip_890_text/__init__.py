@@ -1,0 +1,1 @@
+"""The dialect kip-890-text; its README discusses the text."""

@@ -1,0 +1,1 @@
+"""The dialect kip-939; its README discusses the text."""

@@ -1,0 +1,1 @@
+"""The dialect kip-994; its README discusses the text."""

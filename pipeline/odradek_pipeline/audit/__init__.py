@@ -1,0 +1,1 @@
+"""What every audit has: problems and anomalies as its result, tables, progress."""

@@ -1,0 +1,1 @@
+"""KIP-890 in one picture: `python -m odradek_pipeline.demo`."""

@@ -1,0 +1,135 @@
+"""What `__cluster_metadata` says of a cluster: topics and their partitions, those that were deleted, configs, levels.
+
+Every broker has a copy of this log, so a log directory tells what there should be beside what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import Struct
+
+from odradek.metadata.image import EMPTY, MetadataImage, ResourceType
+from odradek.metadata.loader import MetadataLoader
+from odradek.records.batch import Batch, InvalidBatch, batches
+from odradek.records.record import iterate_records
+from odradek.records.state import decode_metadata
+from odradek.wire.errors import DecodeError
+from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
+from odradek.wire.messages.topic_record import TopicRecord
+from odradek_pipeline.directories.levels import LevelChange, Levels
+from odradek_pipeline.logs import files
+from odradek_pipeline.logs.layout import CLUSTER_METADATA, FileKind, LogFile, Tree
+
+__all__ = ["Cluster", "read_cluster"]
+
+TRANSACTION_VERSION = "transaction.version"
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The metadata log, folded."""
+
+    image: MetadataImage = EMPTY
+    deleted: dict[bytes, str] = field(default_factory=dict)
+    """Topics that were removed, by id."""
+    created: dict[str, int] = field(default_factory=dict)
+    """When the topic that has this name now was made, ms; only of those that are in the log, not in a snapshot."""
+    changes: list[LevelChange] = field(default_factory=list)
+    """Of the level of transaction.version."""
+    is_whole: bool = False
+    """Whether the log was read from its beginning, and not from a snapshot on."""
+    unreadable: str = ""
+    """The file in which something could not be read; what stands behind that is not known."""
+
+    @property
+    def levels(self) -> Levels:
+        """What was finalized when."""
+        return Levels(tuple(sorted(self.changes, key=lambda change: change.timestamp)), self.is_whole)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """How many partitions a topic has; None if the log does not know it."""
+        found = self.image.topic(topic)
+        return None if found is None else len(found.partitions)
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether the topic's own config asks for compaction."""
+        return "compact" in self.image.config(ResourceType.TOPIC, topic).get("cleanup.policy", "")
+
+    def is_tiered(self, topic: str) -> bool:
+        """Whether the topic's segments go to a store, and are removed here before the log begins later (KIP-405)."""
+        return self.image.config(ResourceType.TOPIC, topic).get("remote.storage.enable", "") == "true"
+
+
+def read_cluster(tree: Tree) -> Cluster | None:
+    """Fold the newest snapshot and the log behind it, of the copy that reaches furthest; None where there is none.
+
+    What cannot be read is left out here: the scan of the segments tells of it.
+    """
+    copies: dict[Path, list[LogFile]] = {}
+    for file in tree.files:
+        if file.topic == CLUSTER_METADATA:
+            copies.setdefault(Path(file.path).parent, []).append(file)
+    if not copies:
+        return None
+    listed = max(copies.values(), key=lambda of: max((one.base_offset, one.size) for one in of))
+    segments = [file for file in listed if file.kind is FileKind.SEGMENT]
+    snapshots = [file for file in listed if file.kind is FileKind.CHECKPOINT]
+    cluster, loader, names = Cluster(), MetadataLoader(), dict[bytes, str]()
+    for file in snapshots[-1:]:
+        try:
+            whole = [record for batch in _batches(file) for record in _records(batch, cluster, names, is_snapshot=True)]
+            loader.load_snapshot(whole, offset=file.base_offset - 1, epoch=0)
+        except _TROUBLES:
+            cluster.unreadable = file.path
+    # At offset 0 lies what the cluster was formatted with.
+    cluster.is_whole = bool(segments) and not any(file.base_offset for file in [*snapshots, segments[0]])
+    for file in segments:
+        try:
+            for batch in _batches(file, is_log=True):
+                if batch.base_offset > loader.last_offset:
+                    list(_records(batch, cluster, names))
+                    loader.apply(batch)
+        except _TROUBLES:
+            cluster.unreadable = cluster.unreadable or file.path
+            break
+    cluster.image = loader.image
+    return cluster
+
+
+_TROUBLES = (InvalidBatch, DecodeError, ValueError, LookupError, ArithmeticError)
+"""What bytes that are no records end with, wherever they are folded."""
+
+
+def _batches(file: LogFile, *, is_log: bool = False) -> Iterator[Batch]:
+    """The batches of a file; a log that is written to may end in the middle of one, a snapshot is there whole."""
+    try:
+        yield from batches(memoryview(files.read_bytes(file.path)))
+    except OSError:
+        return
+    except InvalidBatch:
+        if not is_log:
+            raise
+
+
+def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str], *, is_snapshot: bool = False) -> Iterator[Struct]:
+    """Every record of a batch; what an image forgets is noted on the way."""
+    if batch.is_control:
+        return
+    for record in iterate_records(batch):
+        try:
+            message = decode_metadata(record.value or b"")
+        except DecodeError:
+            continue
+        if isinstance(message, TopicRecord):
+            names[message.topic_id] = message.name
+            if not is_snapshot:
+                cluster.created[message.name] = record.timestamp
+        elif isinstance(message, RemoveTopicRecord):
+            cluster.deleted[message.topic_id] = names.get(message.topic_id, "")
+        elif isinstance(message, FeatureLevelRecord) and message.name == TRANSACTION_VERSION:
+            cluster.changes.append(LevelChange(record.offset, record.timestamp, message.feature_level))
+        yield message

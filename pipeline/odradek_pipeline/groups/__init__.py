@@ -1,0 +1,1 @@
+"""The logs of groups and of share partitions."""

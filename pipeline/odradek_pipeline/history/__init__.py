@@ -1,0 +1,1 @@
+"""Client histories, and the anomalies of Jepsen's Kafka checker."""

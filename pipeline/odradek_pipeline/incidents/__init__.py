@@ -1,0 +1,1 @@
+"""One incident for each cause of what was found, and which of them are new."""

@@ -1,0 +1,1 @@
+"""The report of the audits below a folder."""

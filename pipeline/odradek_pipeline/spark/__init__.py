@@ -1,0 +1,1 @@
+"""Spark: the session, the source `kafka_log`, and what audits hand to workers."""

@@ -1,0 +1,69 @@
+"""What must be there once, on Spark: one outcome of a transaction, one transactional id of a producer id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from odradek_pipeline.logs.payload import TransactionRecord
+from odradek_pipeline.spark.frames import frame_of, record_of
+from odradek_pipeline.transactions.checks import TXN_COLUMNS, split_outcomes
+from odradek_pipeline.transactions.coordinators import shared
+from odradek_pipeline.transactions.steps import Told
+
+__all__ = ["Twice", "look_twice", "shared_on_spark", "split_on_spark"]
+
+
+@dataclass(slots=True)
+class Twice:
+    """Transactions with both outcomes, by producer and epoch of the marker; producer ids of several ids."""
+
+    outcomes: list[tuple[int, int]] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+
+
+def look_twice(txns: DataFrame, facts: DataFrame | None) -> Twice:
+    """What is there twice and must not be: looked for at once, and nearly never found."""
+    of_txns = _bumped(txns).groupBy("producer_id", "marker_epoch")
+    names = [F.col("producer_id"), F.col("marker_epoch")]
+    both = of_txns.agg(F.min("outcome").alias("one"), F.max("outcome").alias("other")).select(*names, "one", "other")
+    if facts is not None:
+        of_facts = facts.where("fact = 'last'").groupBy(F.col("of_producer").alias("producer_id"))
+        ids = of_facts.agg(F.min("transactional_id").alias("one"), F.max("transactional_id").alias("other"))
+        both = both.unionByName(
+            ids.select("producer_id", F.lit(None).cast("int").alias("marker_epoch"), "one", "other")
+        )
+    found = Twice()
+    for row in both.where("one <> other").select(*names).collect():
+        if row["marker_epoch"] is None:
+            found.ids.append(row["producer_id"])
+        else:
+            found.outcomes.append((row["producer_id"], row["marker_epoch"]))
+    return found
+
+
+def split_on_spark(spark: SparkSession, txns: DataFrame, twice: Twice) -> pd.DataFrame:
+    """The transactions with both outcomes: see `split_outcomes`, which looks at what this leaves."""
+    if not twice.outcomes:
+        return pd.DataFrame(columns=list(TXN_COLUMNS)).astype(TXN_COLUMNS)
+    both = spark.createDataFrame(twice.outcomes, "producer_id bigint, marker_epoch int")
+    rows = _bumped(txns).join(F.broadcast(both), ["producer_id", "marker_epoch"])
+    return split_outcomes(frame_of(rows.select(*TXN_COLUMNS), TXN_COLUMNS))
+
+
+def shared_on_spark(spark: SparkSession, facts: DataFrame, twice: Twice) -> list[Told]:
+    """Producer ids of several transactional ids, which were folded in different places."""
+    held: dict[int, list[TransactionRecord]] = {}
+    if twice.ids:
+        several = spark.createDataFrame([(one,) for one in twice.ids], "of_producer bigint")
+        for row in facts.where("fact = 'last'").join(F.broadcast(several), "of_producer").collect():
+            held.setdefault(row["of_producer"], []).append(record_of(row))
+    return [shared(producer_id, one, other) for producer_id, of in sorted(held.items()) for one, other in pairwise(of)]
+
+
+def _bumped(txns: DataFrame) -> DataFrame:
+    return txns.where("marker_offset >= 0 and batches > 0 and marker_epoch = epoch + 1")

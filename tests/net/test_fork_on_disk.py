@@ -1,0 +1,181 @@
+"""Snapshots that are directories: what they share, that nobody changes them, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.net.test_fork import TIMEOUT_S, committed, hang, produce, read, settings, stable_end
+
+from odradek.cli.usage import UsageError
+from odradek.net.snapshot_dir import CUT_BYTES, MARK
+from odradek.testing import Cluster, Snapshot
+
+pytestmark = pytest.mark.client
+
+CONFIG = {"offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions": 2, "log.segment.bytes": 1_048_576}
+LARGE = "x" * 200_000
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """Of every file below, by its name."""
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def delete(cluster: Cluster) -> None:
+    """Delete the topic."""
+    admin = AdminClient(settings(cluster))
+    admin.delete_topics(["orders"])["orders"].result(TIMEOUT_S)
+
+
+def prepare(path: Path) -> Snapshot:
+    """Ten large records in several segments, a transaction that hangs with offsets, and an origin that is gone."""
+    with Cluster(data_dir=path / "origin", topics=["orders"], config=CONFIG) as origin:
+        for number in range(10):
+            produce(origin, f"{number}{LARGE}")
+        producer = hang(origin)
+        snapshot = origin.snapshot(path / "kept")
+        producer.abort_transaction(TIMEOUT_S)
+        produce(origin, "of the origin")
+        delete(origin)
+    shutil.rmtree(path / "origin")
+    return snapshot
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    return prepare(tmp_path_factory.mktemp("fork"))
+
+
+def first_letters(cluster: Cluster, count: int, *, committed: bool = False) -> list[str]:
+    return [value[:1] for value in read(cluster, count, committed=committed)]
+
+
+def test_forks_go_on_and_change_nothing_of_their_snapshot(kept: Snapshot, tmp_path: Path) -> None:
+    assert kept.directory is not None
+    before = digests(kept.directory)
+    with (
+        Cluster(from_=kept, data_dir=tmp_path / "one") as one,
+        Cluster(from_=kept, data_dir=tmp_path / "other") as other,
+    ):
+        assert [*"0123456789o"] == first_letters(one, 11)
+        assert 10 == stable_end(one)
+        one.advance(timedelta(minutes=2))  # the transaction had a minute left
+        produce(one, "new")
+        assert [*"0123456789n"] == first_letters(one, 11, committed=True)
+        assert 0 > committed(one, stable=True)  # those of the transaction were pending, and it was aborted
+        assert 10 == stable_end(other)
+        produce(other, *[f"more{LARGE}"] * 8)
+        delete(other)
+        assert [*"0123456789n"] == first_letters(one, 11, committed=True)
+    assert before == digests(kept.directory)
+    with Cluster(data_dir=tmp_path / "one") as again:
+        produce(again, "later")
+        assert [*"0123456789nl"] == first_letters(again, 12, committed=True)
+    assert before == digests(kept.directory)
+
+
+def test_a_fork_shares_the_files_that_nobody_writes_to(kept: Snapshot, tmp_path: Path) -> None:
+    assert kept.directory is not None
+    with Cluster(from_=kept, data_dir=tmp_path / "fork"):
+        shared = {path.name: path.stat().st_ino for path in (kept.directory / "orders-0").glob("*.log")}
+        forked = {path.name: path.stat().st_ino for path in (tmp_path / "fork" / "orders-0").glob("*.log")}
+        assert len(shared) >= 2
+        *sealed, last = sorted(shared)
+        assert [shared[name] for name in sealed] == [forked[name] for name in sealed]
+        assert shared[last] != forked[last]
+
+
+def test_a_large_last_segment_ends_with_the_snapshot(tmp_path: Path) -> None:
+    config = CONFIG | {"log.segment.bytes": 16 * CUT_BYTES}
+    with Cluster(data_dir=tmp_path / "origin", topics=["orders"], config=config) as origin:
+        for number in range(8):
+            produce(origin, f"{number}{LARGE}")
+        origin.snapshot(tmp_path / "kept")
+        produce(origin, "of the origin")
+    assert ["0" * 20 + ".log", "0" * 19 + "8.log"] == sorted(
+        path.name for path in (tmp_path / "kept" / "orders-0").glob("*.log")
+    )
+    with Cluster(from_=tmp_path / "kept", data_dir=tmp_path / "fork") as fork:
+        produce(fork, "a")
+        assert [*"01234567a"] == first_letters(fork, 9)
+
+
+def test_a_path_is_enough_and_a_fork_without_a_directory_leaves_none(kept: Snapshot) -> None:
+    assert kept.directory is not None
+    with Cluster(from_=kept.directory) as fork:
+        made = fork._running.made_dir
+        assert made is not None
+        assert made.exists()
+        assert [*"0123456789o"] == first_letters(fork, 11)
+        assert 10 == stable_end(fork)
+        second = fork.snapshot(made.parent / "second")
+    assert not made.exists()
+    with Cluster(from_=second) as grandchild:
+        produce(grandchild, "new")
+        assert [*"0123456789on"] == first_letters(grandchild, 12)
+
+
+def test_a_snapshot_in_memory_outlives_the_directory_of_its_origin(tmp_path: Path) -> None:
+    path = tmp_path / "origin"
+    with Cluster(data_dir=path, topics=["orders"], config=CONFIG) as origin:
+        for number in range(10):
+            produce(origin, f"{number}{LARGE}")
+    with Cluster(data_dir=path) as origin:  # its segments are not opened before somebody reads them
+        snapshot = origin.snapshot()
+    shutil.rmtree(path)
+    with Cluster(from_=snapshot) as one, Cluster(from_=snapshot) as other:
+        produce(one, "new")
+        assert [*"0123456789n"] == first_letters(one, 11)
+        assert [*"0123456789"] == first_letters(other, 10)
+
+
+def test_the_configuration_is_kept_and_its_secrets_are_not(tmp_path: Path) -> None:
+    users = {"alice": "hush"}
+    with Cluster(data_dir=tmp_path / "origin", security="sasl-plaintext", users=users, config=CONFIG) as origin:
+        snapshot = origin.snapshot(tmp_path / "kept")
+    assert "hush" not in (tmp_path / "kept" / MARK).read_text()
+    assert "1048576" in (tmp_path / "kept" / MARK).read_text()
+    with Cluster(from_=snapshot) as fork:  # in this process nothing is missing
+        assert "hush" == fork.access.librdkafka["sasl.password"]
+
+
+def test_what_is_no_snapshot(kept: Snapshot, tmp_path: Path) -> None:
+    assert kept.directory is not None
+    with pytest.raises(UsageError, match=r"is no snapshot of a cluster: it has no odradek-snapshot\.json"):
+        Cluster(from_=tmp_path / "nothing")
+    newer = tmp_path / "newer"
+    shutil.copytree(kept.directory, newer)
+    mark = msgspec.json.decode((newer / MARK).read_bytes())
+    (newer / MARK).write_bytes(msgspec.json.encode({**mark, "format": 9, "odradek": "7.0"}))
+    with pytest.raises(UsageError, match=r"is of Odradek 7\.0 \(format 9\)"):
+        Cluster(from_=newer)
+    (newer / MARK).write_bytes(b"{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        Cluster(from_=newer)
+
+
+def test_where_a_fork_and_a_snapshot_cannot_be(kept: Snapshot, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "mine").write_text("mine")
+    with pytest.raises(UsageError, match=r"A fork begins in a directory of its own, and .* is not empty"):
+        Cluster(from_=kept, data_dir=taken).__enter__()
+    assert ["mine"] == [path.name for path in taken.iterdir()]
+    with Cluster(data_dir=tmp_path / "origin", config=CONFIG) as origin:
+        with pytest.raises(UsageError, match=r"A snapshot is written to a directory of its own, and .* is not empty"):
+            origin.snapshot(taken)
+        with pytest.raises(UsageError, match="lies in the data directory"):
+            origin.snapshot(tmp_path / "origin" / "kept")
+    with Cluster() as memory, pytest.raises(UsageError, match="without a data directory is kept in memory"):
+        memory.snapshot(tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

@@ -1,0 +1,69 @@
+"""Two systems that take turns, and what is seen of each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.swap.look import NotReady, look
+from tests.swap.states import Clients
+from tests.swap.systems import OFTEN, Kafka, Odradek, System, free_ports
+
+__all__ = ["LARGE", "both", "differences", "ready", "settled", "until"]
+
+SETTLES_S = 20
+LARGE = pytest.mark.skipif(os.environ.get("ODRADEK_SWAP") == "small", reason="the smaller part")
+
+
+def both(
+    root: Path, level: int = 2, *, brokers: int = 1, settings: Mapping[str, str] | None = None
+) -> tuple[Kafka, Odradek]:
+    """The two systems, at the same addresses."""
+    settings = {**OFTEN, **(settings or {})}
+    port = free_ports(brokers)
+    kafka = Kafka(root, port, level=level, brokers=brokers, settings=settings)
+    return kafka, Odradek(root, port, level=level, brokers=brokers, settings=settings)
+
+
+def differences(one: object, other: object, where: str = "") -> Iterator[str]:
+    """Where two descriptions differ, and how."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from differences(one[key], other[key], f"{where}/{key}")
+    elif one != other:
+        yield f"{where}: {str(one)[:500]} != {str(other)[:500]}"
+
+
+def settled(system: System, expected: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """What is seen when leaders and coordinators have come up: as expected, or else what stays for a while."""
+    ends = time.monotonic() + SETTLES_S
+    while True:
+        try:
+            seen = look(system.bootstrap)
+            if expected in (None, seen) or time.monotonic() > ends:
+                return seen
+        except NotReady:
+            if time.monotonic() > ends:
+                raise
+        time.sleep(0.1)
+
+
+def until(system: System, holds: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+    ends = time.monotonic() + SETTLES_S
+    while True:
+        seen = settled(system)
+        if holds(seen) or time.monotonic() > ends:
+            return seen
+        time.sleep(0.2)
+
+
+def ready(system: System, topic: str = "orders", *, replicas: int = 1) -> Clients:
+    """The system runs, with a topic."""
+    system.start()
+    clients = Clients(system.bootstrap, replicas=replicas)
+    clients.make_topics({topic: 1})
+    return clients
