@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import itertools
 import os
+import random
 import re
 import shutil
 import signal
@@ -22,7 +24,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -68,6 +71,9 @@ rootLogger.level={level}
 rootLogger.appenderRef.out.ref=out
 """
 
+FIRST_PORT = 16_384
+OF_CLIENTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
 API_VERSIONS_V0 = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
 
@@ -87,12 +93,31 @@ def class_path(pom: Path = POM, properties: Mapping[str, str] | None = None) -> 
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
+    """A port of the loopback interface that nobody listens on now, another one each time.
+
+    The system gives none of them to clients. A broker that has stopped would lose such a port to anybody's connection,
+    and a client that asks for it again and again may at last be connected with itself.
+    """
+    for port in _ports():
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("there are always more")
+
+
+@cache
+def _ports() -> Iterator[int]:
+    """All ports below those of clients and above the well known ones, again and again, from any of them on."""
+    count = _first_port_of_clients() - FIRST_PORT
+    begins = random.randrange(count)
+    return (FIRST_PORT + (begins + number) % count for number in itertools.count())
+
+
+def _first_port_of_clients() -> int:
+    try:
+        return int(OF_CLIENTS.read_text().split()[0])
+    except OSError:
+        return 32_768
 
 
 def java() -> str:
@@ -135,6 +160,7 @@ class RealKafka:
         directory: Path | None = None,
         jvm_options: Sequence[str] = ("-Xms256m", "-Xmx1g"),
         start_timeout_s: float = 90,
+        stop_timeout_s: float = 30,
         plug_ins: Sequence[Path] = (),
         node_id: int = CONTROLLER_ID,
         joins: RealKafka | None = None,
@@ -160,6 +186,7 @@ class RealKafka:
         }
         self.jvm_options = tuple(jvm_options)
         self.start_timeout_s = start_timeout_s
+        self.stop_timeout_s = stop_timeout_s
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -268,12 +295,12 @@ class RealKafka:
         self.end(signal.SIGKILL)
 
     def end(self, how: signal.Signals) -> None:
-        """Send the signal and wait; the hard way after half a minute."""
+        """Send the signal and wait; the hard way if that takes too long."""
         if self.process is None:
             return
         self.process.send_signal(how)
         try:
-            self.process.wait(30)
+            self.process.wait(self.stop_timeout_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

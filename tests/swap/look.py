@@ -82,7 +82,7 @@ def _check(error_code: int, what: str) -> None:
 class Brokers:
     """Connections to the brokers of a cluster. Raises `NotReady` while nobody leads, or coordinates."""
 
-    def __init__(self, bootstrap: str, *, client_id: str = "look", timeout_s: float = 10) -> None:
+    def __init__(self, bootstrap: str, *, client_id: str = "look", timeout_s: float = 60) -> None:
         self._exits = ExitStack()
         self._connect = partial(BlockingClient, client_id=client_id, timeout_s=timeout_s)
         self.any = self._exits.enter_context(self._connect(bootstrap))

@@ -41,7 +41,7 @@ from odradek.wire.messages.sync_group_request import SyncGroupRequest, SyncGroup
 
 __all__ = ["KINDS", "Member", "SharedRecords", "set_configs", "wait_for"]
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 SESSION_MS = 600_000
 TOPIC = "packed"
 SHARED = "shared"

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 TIMEOUT_S = 30
-LEADER_S = 15
+LEADER_S = 30
 LINE, LINES = 300, 4
 """Characters of a line, and lines, that are kept."""
 ORDERS, OTHER = "orders", "other"

@@ -30,7 +30,7 @@ from odradek.wire.messages.update_features_request import FeatureUpdateKey, Upda
 
 __all__ = ["STATES", "TIMEOUT_S", "WORN", "Clients", "State"]
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 OLD_MS = 1_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LONGEST = ("long.name_of-a." * 20)[:249]
@@ -262,7 +262,7 @@ class Clients:
         """A member of the consumer protocol (KIP-848) reads, commits and leaves."""
         with self.consumer("modern", **{"group.protocol": "consumer"}) as consumer:
             consumer.subscribe(["ledger"])
-            _until(lambda: consumer.poll(0.2) is not None)
+            _until(lambda: (message := consumer.poll(0.2)) is not None and message.error() is None)
             consumer.commit(asynchronous=False)
 
     def delete_a_topic(self) -> None:

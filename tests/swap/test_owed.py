@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from tests.swap.judges import audit
 from tests.swap.look import TRANSACTION_KEY, Brokers, NotReady, look, transaction_of
 from tests.swap.members import wait_for
 from tests.swap.states import TIMEOUT_S, Clients
-from tests.swap.systems import directory, folders
-from tests.swap.turns import LARGE, both, ready, until
+from tests.swap.systems import Kafka, Odradek, directory, folders
+from tests.swap.turns import LARGE, both, played, ready, until
 
 from odradek.records.batch import CONTROL
 
@@ -75,7 +76,7 @@ class Owed(NamedTuple):
         assert sorted({*coordinators}) == coordinators
 
 
-# None of them is small: a Kafka that starts forgets markers now and then, where the partition has no leader yet.
+# None of them is small: a Kafka that starts forgets markers now and then (`played`), and they take long.
 OF_ODRADEK = (
     *(Owed(2, commits, end) for commits in (True, False) for end in ("stop", "kill")),
     *(Owed(level, commits) for level in (0, 1) for commits in (True, False)),
@@ -96,8 +97,11 @@ def begin(producer: Producer) -> None:
 
 @each_of(OF_ODRADEK)
 def test_kafka_writes_the_markers_that_odradek_owed(tmp_path: Path, owed: Owed) -> None:
-    kafka, odradek = both(tmp_path / "swap", owed.level, brokers=owed.brokers)
-    odradek.faults = tmp_path / "held.yaml"
+    played(tmp_path, partial(go_on_with_kafka, owed), owed.level, brokers=owed.brokers)
+
+
+def go_on_with_kafka(owed: Owed, root: Path, kafka: Kafka, odradek: Odradek) -> None:
+    odradek.faults = root.with_suffix(".yaml")
     odradek.faults.write_text(HELD)
     try:
         producer = ready(odradek, replicas=owed.brokers).transactional("owed")

@@ -22,7 +22,7 @@ from tests.swap.members import wait_for
 from tests.swap.states import TIMEOUT_S, WORN, Clients
 from tests.swap.stopped import leave_open, wear_out
 from tests.swap.systems import OFTEN, SHARED, Kafka, Odradek, System, directory, folders, is_cut
-from tests.swap.turns import LARGE, both, differences, ready, settled, until
+from tests.swap.turns import LARGE, at_rest, both, differences, played, ready, settled, until
 
 from odradek.log.files.checkpoints import read_offsets
 from odradek.log.files.names import CLEAN_STOP, LOG_STARTS
@@ -111,13 +111,20 @@ def have_starts(paths: Sequence[Path], seen: Mapping[str, Any]) -> bool:
 )
 def test_nothing_changes_when_the_other_system_goes_on(tmp_path: Path, play: Play) -> None:
     """Each system in turn works, is looked at, and ends so; the next one has to show the same, and go on."""
-    systems: Sequence[System] = both(tmp_path, play.level, brokers=play.brokers)
-    if play.first is Odradek:
-        systems = systems[::-1]
+    played(tmp_path, partial(take_turns, play), play.level, brokers=play.brokers)
+
+
+def take_turns(play: Play, root: Path, kafka: Kafka, odradek: Odradek) -> None:
+    """Play all turns."""
+    systems: Sequence[System] = (odradek, kafka) if play.first is Odradek else (kafka, odradek)
     clients = Clients(systems[0].bootstrap, replicas=play.brokers, features=play.features)
     before: Mapping[str, Any] | None = None
     killed = False
-    prepare(systems[0], clients, tmp_path)
+
+    def missing(seen: Mapping[str, Any]) -> list[str]:
+        return [state.name for state in clients.states() if not state.is_there(seen)]
+
+    prepare(systems[0], clients, root)
     for system, end in zip(islice(cycle(systems), len(play.ends) + 1), [*play.ends, "stop"], strict=True):
         try:
             system.start()
@@ -125,23 +132,22 @@ def test_nothing_changes_when_the_other_system_goes_on(tmp_path: Path, play: Pla
                 seen = settled(system, before)
                 assert [] == [*differences(before, seen)], system.name
             clients.work()
-            before = settled(system)
-            missing = [state.name for state in clients.states() if not state.is_there(before)]
-            assert [] == missing, missing
+            before = at_rest(system, lambda seen: not missing(seen))
+            assert [] == missing(before)
             assert clients.round > 1 or before["transactions"][WORN][2] == EPOCH_LAST_USABLE
             if end == "kill":
                 # Both write this checkpoint from time to time, and at a clean stop.
-                wait_for(partial(have_starts, folders(tmp_path), before), "checkpoints are written")
+                wait_for(partial(have_starts, folders(root), before), "checkpoints are written")
             assert play.features.items() <= {**dict.fromkeys(play.features, 0), **before["features"]}.items()
         finally:
             getattr(system, end)()
-        for each in folders(tmp_path):
-            assert [] == audit(each, tmp_path / "audit" / each.name)
+        for each in folders(root):
+            assert [] == audit(each, root / "audit" / each.name)
             assert (each / CLEAN_STOP).exists() is (end == "stop")
             assert end == "kill" or rooms(each) <= LEAVES_ROOM[system.name]
         assert [] == [line for line in system.complaints() if not (killed and is_cut(line))]
         killed = end == "kill"
-    for each in folders(tmp_path):
+    for each in folders(root):
         assert [] == dump(each)
 
 
