@@ -22,9 +22,11 @@ from tests.oracle.real_kafka import free_port
 from tests.swap.damages import (
     ABORTED_LIE,
     CLEAN,
+    CLEANED,
     END,
     EPOCHS,
     LAST_SNAPSHOT,
+    MARKS,
     META,
     METADATA_LOG,
     PARTITION,
@@ -32,6 +34,7 @@ from tests.swap.damages import (
     SEGMENTS,
     STARTS_AT,
     UNKNOWN,
+    UNKNOWN_RECORD,
     Damage,
     added,
     all_of,
@@ -46,6 +49,7 @@ from tests.swap.damages import (
     killed,
     leaving,
     linked,
+    linked_to_nothing,
     make_directory,
     make_empty_directory,
     merged,
@@ -54,6 +58,7 @@ from tests.swap.damages import (
     more,
     newest,
     nothing,
+    of_newer_version,
     of_other_topic,
     producers_that_lie,
     quorum,
@@ -62,6 +67,7 @@ from tests.swap.damages import (
     segment,
     snapshot_copied,
     times_of,
+    with_unknown_record,
     without,
     without_segments,
     zeros,
@@ -87,7 +93,9 @@ from odradek.log.files.checkpoints import write_offsets
 from odradek.log.files.indexes import write_offset_index, write_time_index
 from odradek.log.files.names import SnapshotId, checkpoint_file
 from odradek.log.metadata_log import METADATA_FOLDER
+from odradek.wire.messages.end_transaction_record import EndTransactionRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 
 __all__ = ["CASES", "INSTEAD", "RECORDED", "TOLD", "Case", "locked", "prepared"]
 
@@ -155,6 +163,10 @@ CASES: Mapping[str, Case] = {
     "a segment is a symbolic link": Case(linked(segment(0))),
     "a segment is a symbolic link to nothing": Case(linked(segment(0), dangles=True)),
     "a foreign file in a partition": Case(added(f"{FOLDER}/notes.txt")),
+    "a link to nothing in a partition": Case(linked_to_nothing(f"{FOLDER}/notes.txt")),
+    "a foreign file": Case(added("notes.txt")),
+    "a foreign file with the name of a partition": Case(added("topic-7")),
+    "a link to nothing": Case(linked_to_nothing("notes")),
     "a foreign folder": Case(added("backup/notes.txt")),
     "a foreign folder with the name of a topic": Case(added("topic-x/notes.txt")),
     "an empty folder with the name of a partition": Case(lambda path: (path / "topic-7").mkdir()),
@@ -260,6 +272,28 @@ CASES: Mapping[str, Case] = {
     "a log start behind the end": Case(checkpoint(STARTS_AT, (ORDERS, 99))),
     "a log start behind the end, after a kill": Case(killed(checkpoint(STARTS_AT, (ORDERS, 99)))),
     "a negative log start": Case(checkpoint(STARTS_AT, (ORDERS, -3))),
+    "log starts of a newer version": Case(added(STARTS_AT, of_newer_version((ORDERS, 4)))),
+    "recovery points are garbage": Case(rewritten(RECOVERY, garbage)),
+    "recovery points are garbage, after a kill": Case(all_of(without(CLEAN), rewritten(RECOVERY, garbage))),
+    "recovery points of a newer version": Case(added(RECOVERY, of_newer_version((ORDERS, END)))),
+    "a negative recovery point": Case(checkpoint(RECOVERY, (ORDERS, -3), (OTHER, 2))),
+    "a recovery point behind the end, after a kill": Case(
+        all_of(without(CLEAN), checkpoint(RECOVERY, (ORDERS, 99), (OTHER, 2)))
+    ),
+    "high watermarks are garbage": Case(rewritten(MARKS, garbage)),
+    "high watermarks are missing": Case(without(MARKS)),
+    "high watermarks of a newer version": Case(added(MARKS, of_newer_version((ORDERS, END)))),
+    "a negative high watermark": Case(checkpoint(MARKS, (ORDERS, -3), (OTHER, 2))),
+    "a high watermark behind the end": Case(checkpoint(MARKS, (ORDERS, 99), (OTHER, 2))),
+    "compacted offsets are garbage": Case(added(CLEANED, b"\xa5\xa5\xa5\n")),
+    "compacted offsets of a newer version": Case(added(CLEANED, of_newer_version((ORDERS, 4)))),
+    "a negative compacted offset": Case(checkpoint(CLEANED, (ORDERS, -3))),
+    "a checkpoint has more lines than it says": Case(added(STARTS_AT, b"0\n1\norders 0 4\nother 0 1\n")),
+    "a checkpoint has fewer lines than it says": Case(added(STARTS_AT, b"0\n2\norders 0 4\n")),
+    "a checkpoint that was being written": Case(added(f"{RECOVERY}.tmp", b"0\n")),
+    "the mark of a clean stop is garbage": Case(rewritten(CLEAN, garbage)),
+    "the mark of a clean stop is empty": Case(rewritten(CLEAN, nothing)),
+    "the mark of a clean stop of a newer version": Case(added(CLEAN, b'{"version":7,"brokerEpoch":3}')),
     # Compaction that was interrupted.
     "half of a compaction's output": Case(merged(".cleaned", cut=1000)),
     "a compaction's output before its swap": Case(merged(".swap")),
@@ -310,6 +344,18 @@ CASES: Mapping[str, Case] = {
     "a metadata.version that is newer": Case(metadata(FeatureLevelRecord(name="metadata.version", feature_level=99))),
     "a feature level that is newer": Case(metadata(FeatureLevelRecord(name="transaction.version", feature_level=9))),
     "a feature that is unknown": Case(metadata(FeatureLevelRecord(name="pudding.version", feature_level=1))),
+    "a metadata record of a type that is not known": Case(metadata(UNKNOWN_RECORD)),
+    "a metadata record of a version that is not known": Case(metadata(b"\x01\x02\x09\x00")),
+    "a metadata record of another frame version": Case(metadata(b"\x02\x02\x00\x00")),
+    "a metadata record that is cut off": Case(metadata(b"\x01\x02\x00\x09")),
+    "a metadata record that is empty": Case(metadata(b"")),
+    "a metadata record of a topic that there is not": Case(
+        metadata(PartitionChangeRecord(partition_id=0, topic_id=UNKNOWN, isr=[1]))
+    ),
+    "a metadata transaction ends that has not begun": Case(metadata(EndTransactionRecord())),
+    "the snapshot of the metadata has a record of a type that is not known": Case(
+        newest(".checkpoint", with_unknown_record)
+    ),
 }
 
 
@@ -471,6 +517,31 @@ TOLD: Mapping[str, Sequence[str]] = {
         "log-start-offset-checkpoint reason=orders-0 begins at offset 99 there, and ends at 11"
     ],
     "a negative log start": ["log-start-offset-checkpoint reason='-3' is no number from 0 on; it is written anew"],
+    "log starts of a newer version": [
+        "log-start-offset-checkpoint reason=it is of version '1', and version 0 is known; i"
+    ],
+    "recovery points are garbage": ["recovery-point-offset-checkpoint reason=it is no text; it is written anew"],
+    "recovery points are garbage, after a kill": [
+        "recovery-point-offset-checkpoint reason=it is no text; it is written anew"
+    ],
+    "recovery points of a newer version": [
+        "recovery-point-offset-checkpoint reason=it is of version '1', and version 0 is known; it is written anew"
+    ],
+    "a negative recovery point": ["recovery-point-offset-checkpoint reason='-3' is no number from 0 on; it is written"],
+    "a recovery point behind the end, after a kill": [
+        "orders-0 reason=it ends at offset 11, and everything up to 99 was on the device"
+    ],
+    "compacted offsets are garbage": ["cleaner-offset-checkpoint reason=it is no text; it is written anew"],
+    "compacted offsets of a newer version": [
+        "cleaner-offset-checkpoint reason=it is of version '1', and version 0 is known; it is written anew"
+    ],
+    "a negative compacted offset": ["cleaner-offset-checkpoint reason='-3' is no number from 0 on; it is written anew"],
+    "a checkpoint has more lines than it says": [
+        "log-start-offset-checkpoint reason=it announces 1 lines and has 2; it is written anew"
+    ],
+    "a checkpoint has fewer lines than it says": [
+        "log-start-offset-checkpoint reason=it announces 2 lines and has 1; it is written anew"
+    ],
     "a compaction's output before its swap": [
         "orders-0/00000000000000000000.index reason=it is missing; the indexes are made of the batches again"
     ],
@@ -562,6 +633,30 @@ TOLD: Mapping[str, Sequence[str]] = {
     "a feature that is unknown": [
         "Broker 1 cannot be registered: feature pudding.version is finalized at 1, the broker supports 0 to 0."
     ],
+    "a metadata record of a type that is not known": [
+        "The metadata log cannot be read at offset 42: records of type 99 are not known."
+    ],
+    "a metadata record of a version that is not known": [
+        "The metadata log cannot be read at offset 42: the record is of type 2 in version 9, and versions 0 to "
+    ],
+    "a metadata record of another frame version": [
+        "at offset 42: the record cannot be read: frame_version at byte 0: there is no frame version 2."
+    ],
+    "a metadata record that is cut off": [
+        "at offset 42: the record cannot be read: TopicRecord: name at byte 4: this string takes 8 bytes, but 0"
+    ],
+    "a metadata record that is empty": [
+        "at offset 42: the record cannot be read: frame at byte 0: the record is shorter than its frame."
+    ],
+    "a metadata record of a topic that there is not": [
+        "The metadata log cannot be read at offset 42: no topic has the id ID."
+    ],
+    "a metadata transaction ends that has not begun": [
+        "The metadata log cannot be read at offset 42: no transaction is open that could end."
+    ],
+    "the snapshot of the metadata has a record of a type that is not known": [
+        "__cluster_metadata-0/00000000000000000033-0000000001.checkpoint reason=records of type 99 are not known"
+    ],
 }
 """The warnings, or the sentence of the refusal, of those that have any."""
 INSTEAD: Mapping[str, tuple[Answer, str]] = {
@@ -623,6 +718,22 @@ INSTEAD: Mapping[str, tuple[Answer, str]] = {
     "leader epochs of a newer version": (WHOLE, "Kafka gives up the directory"),
     "leader epochs with a negative number": (WHOLE, "Kafka gives up the directory"),
     "log starts are garbage": (WHOLE, "Kafka gives up the directory"),
+    "log starts of a newer version": (WHOLE, "Kafka gives up the directory"),
+    "recovery points are garbage": (WHOLE, "Kafka gives up the directory"),
+    "recovery points are garbage, after a kill": (WHOLE, "Kafka gives up the directory"),
+    "recovery points of a newer version": (WHOLE, "Kafka gives up the directory"),
+    "high watermarks are garbage": (
+        WHOLE,
+        "Kafka gives up the directory; everything in a log of one replica is committed",
+    ),
+    "high watermarks of a newer version": (
+        WHOLE,
+        "Kafka gives up the directory; everything in a log of one replica is committed",
+    ),
+    "compacted offsets are garbage": (WHOLE, "Kafka gives up the directory"),
+    "compacted offsets of a newer version": (WHOLE, "Kafka gives up the directory"),
+    "a checkpoint has more lines than it says": (WHOLE, "Kafka gives up the directory"),
+    "a checkpoint has fewer lines than it says": (WHOLE, "Kafka gives up the directory"),
     "a log start behind the end": (
         found("", start=11, aborted="", by_time=[-1, -1]),
         "Kafka deletes the segments, and begins at the offset of the checkpoint",
@@ -667,6 +778,10 @@ INSTEAD: Mapping[str, tuple[Answer, str]] = {
         "the log has everything from offset 0 on, and Kafka reads the snapshot first",
     ),
     "the snapshot of the metadata is empty": (
+        WHOLE,
+        "the log has everything from offset 0 on, and Kafka reads the snapshot first",
+    ),
+    "the snapshot of the metadata has a record of a type that is not known": (
         WHOLE,
         "the log has everything from offset 0 on, and Kafka reads the snapshot first",
     ),

@@ -25,7 +25,7 @@ from odradek.log.files.marks import write_partition_metadata
 from odradek.log.files.producer_snapshot import read_producers, write_producers
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC
 from odradek.net.disk import LocalDisk
-from odradek.records.batch import batches, plain_batch
+from odradek.records.batch import batches, plain_batch, stamp
 from odradek.records.state import encode_metadata
 from odradek.testing import Cluster
 
@@ -45,6 +45,7 @@ __all__ = [
     "PARTITION",
     "METADATA_LOG",
     "UNKNOWN",
+    "UNKNOWN_RECORD",
     "LAST_SNAPSHOT",
     "make_directory",
     "make_empty_directory",
@@ -79,6 +80,9 @@ __all__ = [
     "metadata_begins_later",
     "quorum",
     "checkpoint",
+    "linked_to_nothing",
+    "of_newer_version",
+    "with_unknown_record",
     "ABORTED_LIE",
 ]
 
@@ -96,6 +100,8 @@ EPOCHS = f"{FOLDER}/leader-epoch-checkpoint"
 PARTITION = f"{FOLDER}/partition.metadata"
 METADATA_LOG = f"{METADATA_FOLDER}/{0:020d}.log"
 UNKNOWN = bytes(range(16))
+UNKNOWN_RECORD = b"\x01\x63\x00\x00"
+"""A metadata record of type 99."""
 LAST_SNAPSHOT = f"{FOLDER}/{END:020d}.snapshot"
 ABORTED_LIE = write_aborted([AbortedTransaction(4711, 3, 6, 3)])
 
@@ -271,6 +277,11 @@ def linked(name: str, *, dangles: bool = False) -> Damage:
     return damage
 
 
+def linked_to_nothing(name: str) -> Damage:
+    """A new symbolic link, to a path where nothing is."""
+    return lambda path: (path / name).symlink_to(path.parent / "outside-nothing")
+
+
 def flipped(data: bytes) -> bytes:
     """A byte in the middle has changed."""
     middle = len(data) // 2
@@ -362,7 +373,7 @@ def producers_that_lie(path: Path) -> None:
     name.write_bytes(write_producers(producers))
 
 
-def metadata(*records: Struct) -> Damage:
+def metadata(*records: Struct | bytes) -> Damage:
     """Append records to the metadata log, as a system that is newer may have."""
 
     def damage(path: Path) -> None:
@@ -414,3 +425,19 @@ def quorum(**values: object) -> Damage:
 def checkpoint(name: str, *rows: tuple[str, int]) -> Damage:
     """An offset checkpoint with these lines."""
     return added(name, write_offsets({(topic, 0): offset for topic, offset in rows}))
+
+
+def of_newer_version(*rows: tuple[str, int]) -> bytes:
+    """An offset checkpoint of a version that a later release may have."""
+    return b"1" + write_offsets({(topic, 0): offset for topic, offset in rows})[1:]
+
+
+def with_unknown_record(data: bytes) -> bytes:
+    """A snapshot of the metadata in which a record of a type of a later release comes before the footer."""
+    whole = list(batches(memoryview(data)))
+    unknown = bytearray(plain_batch([LogRecord(None, UNKNOWN_RECORD)], timestamp=whole[-1].max_timestamp).view)
+    footer = bytearray(whole[-1].view)
+    epoch = whole[-1].partition_leader_epoch
+    stamp(unknown, 0, base_offset=whole[-1].base_offset, leader_epoch=epoch)
+    stamp(footer, 0, base_offset=whole[-1].base_offset + 1, leader_epoch=epoch)
+    return b"".join(bytes(each.view) for each in whole[:-1]) + bytes(unknown + footer)

@@ -114,10 +114,15 @@ class ControllerRole:
         return self.shard if self.shard is not None and self.shard.partition.is_leader else None
 
     def start(self) -> None:
-        """Read the log. The controller becomes active first, and creates the records of a new cluster."""
+        """Read the log. The controller becomes active first, and creates the records of a new cluster.
+
+        Raises `StartRefused` where the log has a record that makes no sense, before anything is written.
+        """
         self._read_snapshot()
+        self.advance(self._log.end_offset)
+        if self._loader.fault is not None:
+            raise StartRefused(f"The metadata log cannot be read {self._loader.fault}.")
         if self._cluster.controller_id != self._node_id:
-            self.advance(self._log.end_offset)
             return
         is_new = self._log.end_offset == 0
         self.activate()

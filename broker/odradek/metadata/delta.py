@@ -58,6 +58,8 @@ class Delta:
         self.empty = True
         self.removed: list[bytes] = []
         """Ids of removed topics, which are never used again."""
+        self.fault: str | None = None
+        """Why a record made no sense, and was skipped; whoever replays takes it."""
         self._brokers: dict[int, BrokerImage] | None = None
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._features: dict[str, int] | None = None
@@ -116,9 +118,12 @@ class Delta:
         return by_name, by_id
 
     def _topic(self, topic_id: bytes) -> TopicImage | None:
-        if topic_id in self._topics:
-            return self._topics[topic_id]
-        return self.base.topics_by_id.get(topic_id)
+        topic = self._topics[topic_id] if topic_id in self._topics else self.base.topics_by_id.get(topic_id)
+        if topic is None:
+            from odradek.log.files.marks import text_of  # every topic is there, unless a directory is damaged
+
+            self.fault = f"no topic has the id {text_of(topic_id)}"
+        return topic
 
     def _partitions_of(self, topic: TopicImage) -> dict[int, PartitionImage]:
         partitions = self._partitions.get(topic.id)
@@ -162,9 +167,12 @@ class Delta:
     def partition_changed(self, record: PartitionChangeRecord) -> None:
         """PartitionChangeRecord: each change raises the partition epoch, a change of leader the leader epoch too."""
         topic = self._topic(record.topic_id)
-        partitions = None if topic is None else self._partitions_of(topic)
-        old = None if partitions is None else partitions.get(record.partition_id)
-        if partitions is None or old is None:
+        if topic is None:
+            return
+        partitions = self._partitions_of(topic)
+        old = partitions.get(record.partition_id)
+        if old is None:
+            self.fault = f"topic {topic.name} has no partition {record.partition_id}"
             return
         led = record.leader != LEADER_UNCHANGED
 
@@ -221,20 +229,26 @@ class Delta:
         )
 
     def broker_unregistered(self, record: UnregisterBrokerRecord) -> None:
-        self._own_brokers().pop(record.broker_id, None)
+        if self._own_brokers().pop(record.broker_id, None) is None:
+            self._broker_is_missing(record.broker_id)
+
+    def _broker_is_missing(self, broker_id: int) -> None:
+        self.fault = f"broker {broker_id} is not registered"
 
     def _broker_changed(self, broker_id: int, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> None:
         """1 sets a property, -1 takes it away, 0 changes nothing."""
         brokers = self._own_brokers()
         broker = brokers.get(broker_id)
-        if broker is not None:
-            brokers[broker_id] = replace(
-                broker,
-                fenced=fenced > 0 if fenced else broker.fenced,
-                in_controlled_shutdown=in_controlled_shutdown > 0
-                if in_controlled_shutdown
-                else broker.in_controlled_shutdown,
-            )
+        if broker is None:
+            self._broker_is_missing(broker_id)
+            return
+        brokers[broker_id] = replace(
+            broker,
+            fenced=fenced > 0 if fenced else broker.fenced,
+            in_controlled_shutdown=in_controlled_shutdown > 0
+            if in_controlled_shutdown
+            else broker.in_controlled_shutdown,
+        )
 
     def broker_changed(self, record: BrokerRegistrationChangeRecord) -> None:
         """BrokerRegistrationChangeRecord: fences, unfences, or begins a controlled shutdown."""

@@ -19,7 +19,7 @@ from odradek.core.machine import Fact
 from odradek.metadata.delta import Delta
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.records.record import iterate_records
-from odradek.records.state import decode_metadata
+from odradek.records.state import Unknown, decode_metadata, not_known
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
@@ -47,6 +47,8 @@ class MetadataLoader:
         """The offset of the open Begin."""
         self.facts: list[Fact] = []
         """Facts: transactions that began, ended and were aborted, and faults; the owner of the loader takes them."""
+        self.fault: str | None = None
+        """Where the log makes no sense, and why: the first record that was skipped."""
         self.removed: list[bytes] = []
         """Ids of the topics that published records have removed; the owner of the loader takes them."""
         self._delta = Delta(image)
@@ -73,6 +75,8 @@ class MetadataLoader:
         delta = Delta(EMPTY)
         for record in records:
             delta.replay(record)
+        if delta.fault is not None:
+            self.fault = f"in its snapshot: {delta.fault}"
         self.image = delta.build(offset=offset, epoch=epoch)
         self.last_offset, self.epoch = offset, epoch
         self.transaction_start = NO_TRANSACTION
@@ -83,7 +87,7 @@ class MetadataLoader:
         try:
             record = decode_metadata(value or b"")
         except DecodeError as error:
-            self._fault(offset, f"a record cannot be read: {error}")
+            self._fault(offset, f"the record cannot be read: {error}")
         else:
             match record:
                 case BeginTransactionRecord():
@@ -92,8 +96,13 @@ class MetadataLoader:
                     self._end(offset)
                 case AbortTransactionRecord():
                     self._abort(offset, record)
+                case Unknown():
+                    self._fault(offset, not_known(record))
                 case _:
                     self._delta.replay(record)
+                    if self._delta.fault is not None:
+                        self._fault(offset, self._delta.fault)
+                        self._delta.fault = None
         self.last_offset = offset
 
     def _begin(self, offset: int, record: BeginTransactionRecord, published: list[MetadataImage]) -> None:
@@ -132,5 +141,7 @@ class MetadataLoader:
         self.facts.append(Fact(kind, {"offset": offset, **fields}))
 
     def _fault(self, offset: int, reason: str) -> None:
-        """An invalid record is reported and skipped, as by Kafka's brokers: folding must not fail."""
+        """An invalid record is reported and skipped: folding must not fail. A start refuses it, as Kafka does."""
+        if self.fault is None:
+            self.fault = f"at offset {offset}: {reason}"
         self._fact("metadata_fault", offset, reason=reason)

@@ -15,7 +15,7 @@ from odradek.metadata.snapshot import snapshot_records
 from odradek.records.batch import InvalidBatch, batches, plain_batch, stamp
 from odradek.records.control import ControlType, control_type, snapshot_footer, snapshot_header, snapshot_time
 from odradek.records.record import iterate_records
-from odradek.records.state import decode_metadata, encode_metadata
+from odradek.records.state import Unknown, decode_metadata, encode_metadata, not_known
 from odradek.wire.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ def read_snapshot(data: bytes) -> list[Struct]:
                 records += (decode_metadata(record.value or b"") for record in iterate_records(batch))
     except (InvalidBatch, DecodeError) as error:
         raise DamagedFile(str(error)) from None
+    unknown = next((each for each in records if isinstance(each, Unknown)), None)
+    if unknown is not None:
+        raise DamagedFile(not_known(unknown))
     if not kinds or kinds[0] is not ControlType.SNAPSHOT_HEADER or kinds[-1] is not ControlType.SNAPSHOT_FOOTER:
         raise DamagedFile("it has no header and footer of a snapshot")
     return records

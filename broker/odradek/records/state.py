@@ -36,6 +36,7 @@ __all__ = [
     "encode_remote",
     "encode_value",
     "kind_of",
+    "not_known",
 ]
 
 M = TypeVar("M", bound=msgspec.Struct)
@@ -183,6 +184,15 @@ def _encode_framed(message: msgspec.Struct, version: int, kind: int) -> bytes:
 def decode_metadata(data: bytes) -> msgspec.Struct:
     """The message in a value of `__cluster_metadata`; `Unknown` for a record of a later release."""
     return _decode_framed(data, lambda kind: metadata_record_type(kind) if kind in METADATA_RECORDS else None)
+
+
+def not_known(record: Unknown) -> str:
+    """Why a record of the metadata log cannot be read, in words."""
+    name = METADATA_RECORDS.get(record.kind)
+    if name is None:
+        return f"records of type {record.kind} are not known"
+    low, high = valid_versions(metadata_record_type(record.kind))
+    return f"the record is of type {record.kind} in version {record.version}, and versions {low} to {high} are known"
 
 
 def decode_remote(data: bytes) -> msgspec.Struct:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -14,11 +15,16 @@ from odradek.metadata.loader import NO_TRANSACTION, MetadataLoader
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
 from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
+from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from odradek.wire.messages.end_transaction_record import EndTransactionRecord
+from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
 from odradek.wire.messages.no_op_record import NoOpRecord
+from odradek.wire.messages.partition_change_record import PartitionChangeRecord
+from odradek.wire.messages.partition_record import PartitionRecord
 from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
 from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
 from odradek.wire.messages.topic_record import TopicRecord
+from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord
 
 BEGIN = BeginTransactionRecord(name="test")
 END = EndTransactionRecord()
@@ -116,6 +122,45 @@ def test_a_record_that_cannot_be_read_is_a_fault_and_skipped() -> None:
 
     assert [(2, "AB")] == fold([A, b"\x01\xff\xff", B], loader=loader)
     assert [1] == [offset for offset, _ in faults(loader)]
+
+
+def test_a_record_of_a_later_release_is_a_fault_and_skipped() -> None:
+    loader = MetadataLoader()
+
+    assert [(3, "AB")] == fold([A, b"\x01\x63\x00later", b"\x01\x02\x09later", B], loader=loader)
+    assert [
+        (1, "records of type 99 are not known"),
+        (2, "the record is of type 2 in version 9, and versions 0 to 0 are known"),
+    ] == faults(loader)
+    assert "at offset 1: records of type 99 are not known" == loader.fault
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (PartitionRecord(partition_id=0, topic_id=topic_id("Z")), "no topic has the id Wi4uLi4uLi4uLi4uLi4uLg"),
+        (PartitionChangeRecord(partition_id=0, topic_id=topic_id("Z")), "no topic has the id Wi4uLi4uLi4uLi4uLi4uLg"),
+        (PartitionChangeRecord(partition_id=7, topic_id=topic_id("A")), "topic A has no partition 7"),
+        (RemoveTopicRecord(topic_id=topic_id("Z")), "no topic has the id Wi4uLi4uLi4uLi4uLi4uLg"),
+        (UnregisterBrokerRecord(broker_id=5), "broker 5 is not registered"),
+        (FenceBrokerRecord(id=5), "broker 5 is not registered"),
+        (BrokerRegistrationChangeRecord(broker_id=5, fenced=1), "broker 5 is not registered"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_change_of_something_that_there_is_not_is_a_fault_and_skipped(record: Struct, reason: str) -> None:
+    loader = MetadataLoader()
+
+    assert [(2, "AB")] == fold([A, record, B], loader=loader)
+    assert [(1, reason)] == faults(loader)
+
+
+def test_a_snapshot_that_makes_no_sense_is_known() -> None:
+    loader = MetadataLoader()
+
+    loader.load_snapshot([A, RemoveTopicRecord(topic_id=topic_id("Z"))], offset=10, epoch=3)
+
+    assert "in its snapshot: no topic has the id Wi4uLi4uLi4uLi4uLi4uLg" == loader.fault
 
 
 def test_a_record_of_no_use_moves_the_offset() -> None:
