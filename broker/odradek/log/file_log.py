@@ -252,8 +252,14 @@ class FileLog(Log):
             self.settle(self.topic)
             self._write_epochs()
         is_first = self._active is None
-        self.seal()
         base = self.end_offset
+        last = self.segments[-1] if self.segments else None
+        if last is not None and last.base_offset == base:
+            # Its first batch was refused, and nothing came instead: the new segment is the same file.
+            self.segments.pop()
+            self._bases.pop()
+            self._active = None
+        self.seal()
         if is_first and base > 0:
             self._write_snapshot()
         segment = ActiveFile(

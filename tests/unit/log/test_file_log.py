@@ -358,6 +358,22 @@ def test_a_full_disk_refuses_and_loses_nothing() -> None:
     assert [b"a", b"b"] == [value for one in partition.log.batches() for value in values(one.view)]
 
 
+@pytest.mark.parametrize("size", [1, 500], ids=["as large", "larger"])
+def test_a_segment_whose_first_batch_was_refused_is_there_once(size: int) -> None:
+    disk, store, partition = new_log()
+    disk.is_full = True
+    assert isinstance(partition.append_client(batch(b"-"), now=NOW), Refused)
+    disk.is_full = False
+    append(partition, b"a" * size)
+    append(partition, b"b")
+    bases = [each.base_offset for each in partition.log.segments]
+    assert sorted({*bases}) == bases
+    # What goes before the new beginning is not the file of the records that stay.
+    partition.delete_records(1)
+    store.close(broker_epoch=0)
+    assert [b"b"] == [value for one in lead(open_store(disk), 1).log.batches(1) for value in values(one.view)]
+
+
 LOG_NAME = "topic-0/00000000000000000000.log"
 
 
