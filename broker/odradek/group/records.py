@@ -17,7 +17,8 @@ from odradek.wire.messages.group_metadata_value import GroupMetadataValue, Membe
 
 __all__ = ["empty_group_record", "group_of", "group_record", "group_tombstone"]
 
-GROUP_VALUE_VERSION = 4
+GROUP_VALUE_VERSION = 3
+"""All releases write this one; 3.3 reads no newer one."""
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> LogRecord:

@@ -74,6 +74,8 @@ class FileStore(LogStore):
         self._now = now
         self._unique = unique
         self.settles_late = False
+        self.marks_epoch = True
+        """Whether the mark of a clean stop has the broker's epoch, as since 3.7."""
         self._leaving: list[tuple[int, str]] = []
         """Files and folders that are removed at a time (ms), as a heap."""
         self.unnamed: dict[str, None] = {}
@@ -284,4 +286,5 @@ class FileStore(LogStore):
         for log in logs:
             log.recovery_point = log.end_offset
         self.checkpoint()
-        self.disk.write(CLEAN_STOP, write_clean_stop(broker_epoch), flush=True)
+        mark = write_clean_stop(broker_epoch if self.marks_epoch else None)
+        self.disk.write(CLEAN_STOP, mark, flush=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
 from odradek.metadata.image import TRANSACTION_VERSION, MetadataImage
+
+if TYPE_CHECKING:
+    from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 
 __all__ = [
     "DIRECTORIES_SINCE",
@@ -52,8 +56,14 @@ _RECORD_VERSIONS: Mapping[str, tuple[tuple[int, int], ...]] = {
 
 
 def record_version(record: Struct, metadata_version: int) -> int:
-    """The version of a record."""
-    for since, version in _RECORD_VERSIONS.get(type(record).__name__, ()):
+    """The version of a record; where it depends on what it says, no higher than that."""
+    name = type(record).__name__
+    if name == "BrokerRegistrationChangeRecord":
+        change = cast("BrokerRegistrationChangeRecord", record)
+        if not change.log_dirs and change.cordoned_log_dirs is None:
+            # It says only that the broker is fenced or not, or that it begins a controlled shutdown.
+            return int(bool(change.in_controlled_shutdown))
+    for since, version in _RECORD_VERSIONS.get(name, ()):
         if metadata_version >= since:
             return version
     return 0

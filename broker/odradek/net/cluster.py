@@ -36,6 +36,7 @@ from odradek.net.outside import GO_ON, START, Outside, deed
 from odradek.net.passing import pass_time
 from odradek.net.ports import BACKLOG, ListenError, Port
 from odradek.net.post import Post
+from odradek.releases.table import RELEASES
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -624,6 +625,12 @@ async def start_cluster(
         need("opentelemetry.proto", extra="telemetry")
     if sync and data_dir is None:
         raise UsageError("Nothing can be on disk before it is acknowledged without a data directory.")
+    if data_dir is not None and not config.release.tells_features:
+        others = ", ".join(name for name, each in RELEASES.items() if each.tells_features)
+        raise UsageError(
+            f"Kafka {config.release.name} kept its metadata in ZooKeeper, so a data directory has to be of another"
+            f" release: {others}."
+        )
     loop, opened_dir = asyncio.get_running_loop(), None
     if record is not None:
         from odradek.net.beginning import metadata_at_start
@@ -660,6 +667,7 @@ async def start_cluster(
             log=log,
             new_cluster_id=partial(_cluster_id, random),
             syncs=sync,
+            names_directories=config.release.names_directories,
             is_fork=snapshot is not None,
             outside=outside,
             new_id=partial(random.randbytes, ID_BYTES),

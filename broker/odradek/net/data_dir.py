@@ -54,6 +54,7 @@ class DataDir:
         new_cluster_id: Callable[[], str],
         voters: tuple[int, ...] = (),
         syncs: bool = False,
+        names_directories: bool = True,
         is_fork: bool = False,
         disk_of: Callable[[LocalDisk], Disk] = _itself,
         new_id: Callable[[], bytes] = _new_id,
@@ -61,14 +62,15 @@ class DataDir:
         """Open it, or make it. `node_id` and `cluster_id` are None where any will do; the rest as for `FileStore`.
 
         Nothing that is there changes before `begin`. A fork was not there before: until it has `started` it waits for
-        no device. The store gets what `disk_of` makes of the disk; `new_id` gives a new directory its id.
+        no device. The store gets what `disk_of` makes of the disk; `new_id` gives a new directory its id. Without
+        `names_directories` the files are those of a release before 3.7.
 
         Raises `UsageError` where it cannot be used.
         """
         self.path = path
         self._log = log
         self._now = now
-        self._new_id = new_id
+        self._new_id = new_id if names_directories else bytes
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(path, LOCK)
@@ -89,6 +91,7 @@ class DataDir:
                 disk_of(self.disk), node_id=self.meta.node_id, now=now, unique=_unique, voters=voters, syncs=syncs
             )
             self.store.settles_late = is_fork
+            self.store.marks_epoch = names_directories
             self.store.path = os.fspath(path.absolute())
             self.store.directories = (self.meta.directory_id,) if self.meta.directory_id else ()
             self._check_voters()

@@ -16,7 +16,15 @@ from odradek.wire.messages.offset_commit_key import OffsetCommitKey
 from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 from odradek.wire.primitives import ZERO_UUID
 
-__all__ = ["NO_EXPIRY", "CommittedOffset", "Offsets", "TopicPartition", "offset_record", "offset_tombstone"]
+__all__ = [
+    "NO_EXPIRY",
+    "VALUE_VERSION",
+    "CommittedOffset",
+    "Offsets",
+    "TopicPartition",
+    "offset_record",
+    "offset_tombstone",
+]
 
 NO_EXPIRY = -1
 """An offset that stays as long as the configuration says."""
@@ -165,9 +173,12 @@ class Offsets:
                 del self._open[group_id]
 
 
-def offset_record(key: OffsetCommitKey, value: OffsetCommitValue) -> LogRecord:
+def offset_record(key: OffsetCommitKey, value: OffsetCommitValue, version: int = VALUE_VERSION) -> LogRecord:
+    """An offset of a group, in this version unless it says when it expires."""
     if value.expire_timestamp != NO_EXPIRY:
         return LogRecord(_encoded_key(key), log_records.encode_value(value, VALUE_VERSION_WITH_EXPIRY))
+    if version != VALUE_VERSION:
+        return LogRecord(_encoded_key(key), log_records.encode_value(value, version))
     metadata = value.metadata.encode()
     if len(metadata) > COMPACT_STRING_BYTES_MAX:
         return LogRecord(_encoded_key(key), log_records.encode_value(value, VALUE_VERSION))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused, TransactionalAppend
 from odradek.group import commits
-from odradek.offsets.committed import NO_EXPIRY, offset_record, offset_tombstone
+from odradek.offsets.committed import NO_EXPIRY, VALUE_VERSION, offset_record, offset_tombstone
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_key import OffsetCommitKey
 from odradek.wire.messages.offset_commit_response import (
@@ -90,7 +90,7 @@ class OffsetProtocol:
             )
             for topic, partitions in zip(request.topics, judged, strict=True)
         ]
-        return _proposed(request.group_id, offsets, OffsetCommitResponse(topics=topics))
+        return self._proposed(request.group_id, offsets, OffsetCommitResponse(topics=topics))
 
     def txn_commit(
         self, group: Group | None, request: TxnOffsetCommitRequest, *, version: int, now: int
@@ -109,7 +109,7 @@ class OffsetProtocol:
             for topic, partitions in zip(request.topics, judged, strict=True)
         ]
         producer = TransactionalAppend(producer_id=request.producer_id, producer_epoch=request.producer_epoch)
-        return _proposed(request.group_id, offsets, TxnOffsetCommitResponse(topics=topics), producer)
+        return self._proposed(request.group_id, offsets, TxnOffsetCommitResponse(topics=topics), producer)
 
     def _judged(
         self, request: OffsetCommitRequest | TxnOffsetCommitRequest, now: int, expire_timestamp: int
@@ -226,17 +226,17 @@ class OffsetProtocol:
                 records.append(offset_tombstone(group.group_id, topic, index))
         return records, gone
 
-
-def _proposed(
-    group_id: str, offsets: list[Offset], reply: T, producer: TransactionalAppend | None = None
-) -> Decision[T]:
-    if not offsets:
-        return Answered(reply)
-    records = tuple(offset_record(key, value) for key, value in offsets)
-    if offsets[0][1].expire_timestamp != NO_EXPIRY:
-        # The only version of a record that says when an offset expires leaves out other fields.
-        return Proposed(records, reply, producer)
-    return ProposedOffsets(records, reply, producer, group_id=group_id, offsets=tuple(offsets))
+    def _proposed(
+        self, group_id: str, offsets: list[Offset], reply: T, producer: TransactionalAppend | None = None
+    ) -> Decision[T]:
+        if not offsets:
+            return Answered(reply)
+        version = self._config.release.offset_value_version
+        records = tuple(offset_record(key, value, version) for key, value in offsets)
+        if version < VALUE_VERSION or offsets[0][1].expire_timestamp != NO_EXPIRY:
+            # Older versions of a record leave out fields.
+            return Proposed(records, reply, producer)
+        return ProposedOffsets(records, reply, producer, group_id=group_id, offsets=tuple(offsets))
 
 
 def _expiry(retention_time_ms: int, now: int) -> int:

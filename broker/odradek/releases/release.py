@@ -98,6 +98,10 @@ class Release(Struct, frozen=True, kw_only=True):
     """The epoch of a group of the consumer protocol before its first member joins."""
     commits_with_older_epochs: bool = True
     """Whether a member may commit with an older epoch for partitions that it has kept since then (KIP-1251)."""
+    names_directories: bool = True
+    """`meta.properties` has the id of its directory, and the mark of a clean stop the broker's epoch; since 3.7."""
+    offset_value_version: int = 4
+    """The version of the records of committed offsets; 4, which has the id of the topic, since 4.1."""
     tells_task_offset_intervals: bool = True
     """The heartbeat answer to a streams group member has the interval of its tasks' offsets."""
     defaults: Mapping[str, str] = {}

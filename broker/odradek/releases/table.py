@@ -60,6 +60,7 @@ _SWITCHES: Mapping[str, Mapping[str, object]] = {
         "tells_task_offset_intervals": True,
         "first_group_epoch": 0,
         "commits_with_older_epochs": False,
+        "offset_value_version": 3,
         "defaults": {"group.consumer.assignment.interval.ms": "0"},  # KIP-1263 came later
         "producers": ProducerRules(refuses_older_epochs=False, begins_at_zero=False),
     },
@@ -76,6 +77,7 @@ _SWITCHES: Mapping[str, Mapping[str, object]] = {
         ),
     },
     "3.6": {
+        "names_directories": False,
         "fetch_session_shards": 1,
         "verification": Verification(offsets=False, answers_abortable=False, explains_errors=True),
     },

@@ -105,3 +105,20 @@ def test_only_an_offset_with_an_expiry_is_written_in_the_version_that_has_one() 
     assert OffsetCommitValue(offset=5, commit_timestamp=1, expire_timestamp=8) == decode_value(
         expiring, OffsetCommitValue
     )
+
+
+def test_an_older_release_writes_an_offset_without_the_id_of_its_topic() -> None:
+    key = OffsetCommitKey("g", "t", 0)
+    value = OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=1, topic_id=bytes(range(16)))
+    older = offset_record(key, value, 3).value
+    assert older is not None
+    assert b"\x00\x03" == older[:2]
+    assert OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=1) == decode_value(
+        older, OffsetCommitValue
+    )
+
+
+def test_a_generation_is_written_in_the_version_that_all_releases_write() -> None:
+    for record in (group_record(stable_group()), empty_group_record(stable_group())):
+        assert record.value is not None
+        assert b"\x00\x03" == record.value[:2]

@@ -27,7 +27,9 @@ def test_who_may_join() -> None:
         (TopicRecord(), {7: 0, 33: 0}),
         (PartitionRecord(), {7: 0, 16: 0, 17: 1, 22: 1, 23: 2, 33: 2}),
         (RegisterBrokerRecord(), {7: 1, 8: 2, 16: 2, 17: 3, 29: 3, 30: 4, 33: 4}),
-        (BrokerRegistrationChangeRecord(), {7: 1, 17: 2, 30: 3}),
+        (BrokerRegistrationChangeRecord(fenced=1), {7: 0, 17: 0, 33: 0}),
+        (BrokerRegistrationChangeRecord(in_controlled_shutdown=1), {7: 1, 17: 1, 33: 1}),
+        (BrokerRegistrationChangeRecord(log_dirs=[bytes(16)]), {17: 2, 30: 3}),
     ],
 )
 def test_records_are_written_as_the_metadata_version_says(record: object, versions: dict[int, int]) -> None:

@@ -41,6 +41,7 @@ class Meta(Struct, frozen=True):
     cluster_id: str
     node_id: int
     directory_id: bytes
+    """Empty before 3.7."""
 
 
 class QuorumState(Struct, frozen=True):
@@ -74,7 +75,7 @@ def write_meta(meta: Meta, *, date: str) -> bytes:
         "#",
         f"#{date}",
         f"cluster.id={meta.cluster_id}",
-        f"directory.id={text_of(meta.directory_id)}",
+        *([f"directory.id={text_of(meta.directory_id)}"] if meta.directory_id else ()),
         f"node.id={meta.node_id}",
         f"version={META_VERSION}",
     )
@@ -131,8 +132,10 @@ def is_cut_off(data: bytes) -> bool:
     return len(written) < len(whole) and written[: len(label)] == label[: len(written)]
 
 
-def write_clean_stop(broker_epoch: int) -> bytes:
-    """The mark of a clean stop."""
+def write_clean_stop(broker_epoch: int | None) -> bytes:
+    """The mark of a clean stop; None: as before 3.7, when the broker's epoch was not in it."""
+    if broker_epoch is None:
+        return b""
     return msgspec.json.encode({"version": 0, "brokerEpoch": broker_epoch})
 
 
