@@ -17,6 +17,7 @@ from odradek.core.by_type import taken
 from odradek.core.internal_topics import CoordinatorKind
 from odradek.core.machine import Refused
 from odradek.core.timers import PUMPED_AT_ONCE
+from odradek.data.about_to_read import AboutToRead
 from odradek.data.fetch_sessions import FetchSessions
 from odradek.host.connection import Connection
 from odradek.host.coordinators import Coordinators
@@ -120,6 +121,7 @@ class Node(Serving):
         self.connection_limits: ConnectionLimits | None = None
         slots, shards = config.max_incremental_fetch_session_cache_slots, self.release.fetch_session_shards
         self.fetch_sessions = FetchSessions(slots, random, shards=shards)
+        self.about_to_read = AboutToRead()
         self.entrance = Entrance(self, self.gate)
         self.peers = Peers(self)
         self.coordinators = Coordinators(self)
@@ -304,6 +306,7 @@ class Node(Serving):
         connection = self.connections.pop(event.conn, None)
         if connection is not None:
             connection.gone()
+            self.about_to_read.gone(event.conn)
             if self.has_shares:
                 self.shares.disconnected(event.conn)
             if self.has_telemetry:
@@ -526,7 +529,7 @@ def produce() -> Make:
 def fetch() -> Make:
     from odradek.data.fetch import FetchApi
 
-    return lambda node: FetchApi(node, node.replicas, node.fetch_sessions)
+    return lambda node: FetchApi(node, node.replicas, node.fetch_sessions, node.about_to_read)
 
 
 @family
@@ -631,7 +634,7 @@ def limits() -> Make:
 def log_offsets() -> Make:
     from odradek.data.log_offsets import LogOffsetsApi
 
-    return lambda node: LogOffsetsApi(node, node.replicas)
+    return lambda node: LogOffsetsApi(node, node.replicas, node.about_to_read)
 
 
 @family

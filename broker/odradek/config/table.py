@@ -239,7 +239,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     odradek_auto_created_topics_at_once: Annotated[bool, boolean()] = True
     """Create a missing topic before Metadata is answered; Kafka first answers UNKNOWN_TOPIC_OR_PARTITION."""
     odradek_fetch_yields: Annotated[bool, boolean()] = True
-    """Whether a Fetch that waits is answered as soon as its connection has another request for the broker."""
+    """Whether a Fetch that waits is answered early: its connection has another request, or is about to read more."""
     odradek_strict_replication: Annotated[bool, boolean()] = False
     """Refuse a replication factor above the number of brokers, as Kafka does."""
     odradek_replica_lag_ms: Annotated[int, long(-1, scope=CLUSTER)] = 0

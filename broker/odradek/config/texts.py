@@ -197,7 +197,7 @@ replica.selector.class  Which replica a consumer is sent to: the leader, unless 
 replica.lag.time.max.ms  A replica that lacks something for longer than this is out of sync.
 odradek.replica.lag.ms  How long the replicas of a broker take to acknowledge what their leaders append; -1 is for ever.
 odradek.telemetry  Whether the metrics that clients push are taken, and clients are told so.
-odradek.fetch.yields  Whether a Fetch that waits is answered at once when its connection has another request that does not wait.
+odradek.fetch.yields  Whether a Fetch that waits is answered at once when its connection has another request that does not wait, and within 10 ms while its client is about to read other partitions.
 odradek.strict.replication  Whether more replicas than brokers are refused, as Kafka does, and not lowered.
 odradek.metadata.version  The level of metadata.version of a new cluster.
 odradek.transaction.version  The level of transaction.version of a new cluster.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.access.acls import CLUSTER_NAME, AclOperation, AclResource
 from odradek.config.table import RACK_AWARE
 from odradek.core.machine import Refused
+from odradek.data.about_to_read import SHORT_WAIT_MS
 from odradek.data.fetch_contexts import (
     NO_EPOCH,
     SESSIONS_SINCE,
@@ -42,6 +43,7 @@ from odradek.wire.messages.fetch_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.data.about_to_read import AboutToRead
     from odradek.data.fetch_sessions import FetchSessions, SessionPartition
     from odradek.host.call import Call
     from odradek.host.exchange import Serving
@@ -61,13 +63,14 @@ LEADERS_SINCE = 16
 class FetchApi:
     """Fetch. It checks permissions itself, because its sessions outlive them."""
 
-    def __init__(self, node: Serving, replicas: Replicas, sessions: FetchSessions) -> None:
+    def __init__(self, node: Serving, replicas: Replicas, sessions: FetchSessions, about_to_read: AboutToRead) -> None:
         self.replicas = replicas
         self.node_id = node.node_id
         self.authority = node.authority
         self.metadata = node.metadata
         self.settings = node.settings
         self._sessions = sessions
+        self._about_to_read = about_to_read
         self._contexts = FetchContexts(sessions, node.metadata, node.clock, node.turns)
         self._node = node
         self._clock = node.clock
@@ -92,6 +95,9 @@ class FetchApi:
         if request.isolation_level not in ISOLATION_LEVELS and wanted:
             return _failed_whole(request, call.version)
         deadline = clock.now + request.max_wait_ms
+        others = self._about_to_read
+        if others:
+            others.fetched(call.conn, wanted)
         quotas = None if call.meter is None else self._node.quotas
         bytes_max = None if quotas is None else quotas.fetch_bytes_max(call)
         bytes_min = request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max)
@@ -109,6 +115,8 @@ class FetchApi:
                 continue
             keys = [(READABLE, (partition.topic, partition.index)) for partition in wanted]
             reading.await_leaders()
+            if others and others.shortens(call.conn):
+                deadline = min(deadline, clock.now + SHORT_WAIT_MS)
             call.parking = self._purgatory.park(keys, deadline=deadline)
             await call.parking
         reading.results += refused

@@ -38,6 +38,7 @@ from odradek.wire.messages.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.data.about_to_read import AboutToRead
     from odradek.host.call import Call
     from odradek.host.host import Host
     from odradek.host.replicas import Replicas
@@ -71,12 +72,14 @@ SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 class LogOffsetsApi:
     """ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers."""
 
-    def __init__(self, node: Host, replicas: Replicas) -> None:
+    def __init__(self, node: Host, replicas: Replicas, about_to_read: AboutToRead) -> None:
         self._replicas = replicas
         self._replication = replicas.replication
         self._metadata = node.metadata
         self._clock = node.clock
         self._turns = node.turns
+        self._settings = node.settings
+        self._about_to_read = about_to_read
 
     @endpoint(
         LIST_OFFSETS,
@@ -109,6 +112,16 @@ class LogOffsetsApi:
                         elif times > 1:
                             asked[topic.name, wanted.partition_index] = TOLD
                             answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
+        if request.replica_id == CONSUMER and self._settings.config.odradek_fetch_yields:
+            self._about_to_read.listed(
+                call.conn,
+                (
+                    (name, answer.partition_index)
+                    for name, answers in answered.items()
+                    for answer in answers
+                    if answer.error_code == ErrorCode.NONE
+                ),
+            )
         return ListOffsetsResponse(
             topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in answered.items() if found]
         )
