@@ -17,7 +17,6 @@ from odradek.core.by_type import taken
 from odradek.core.internal_topics import CoordinatorKind
 from odradek.core.machine import Refused
 from odradek.core.timers import PUMPED_AT_ONCE
-from odradek.data.about_to_read import AboutToRead
 from odradek.data.fetch_sessions import FetchSessions
 from odradek.host.connection import Connection
 from odradek.host.coordinators import Coordinators
@@ -62,6 +61,8 @@ if TYPE_CHECKING:
     from odradek.access.principal import Peer
     from odradek.config.table import Config
     from odradek.core.clock import Rng
+    from odradek.data.about_to_read import AboutToRead
+    from odradek.group.seekers import Seekers
     from odradek.group.shard import GroupShard
     from odradek.group.streams.internal_topics import StreamsTopics
     from odradek.host.call import Call
@@ -121,7 +122,6 @@ class Node(Serving):
         self.connection_limits: ConnectionLimits | None = None
         slots, shards = config.max_incremental_fetch_session_cache_slots, self.release.fetch_session_shards
         self.fetch_sessions = FetchSessions(slots, random, shards=shards)
-        self.about_to_read = AboutToRead()
         self.entrance = Entrance(self, self.gate)
         self.peers = Peers(self)
         self.coordinators = Coordinators(self)
@@ -306,7 +306,10 @@ class Node(Serving):
         connection = self.connections.pop(event.conn, None)
         if connection is not None:
             connection.gone()
-            self.about_to_read.gone(event.conn)
+            if "about_to_read" in self.__dict__:
+                self.about_to_read.gone(event.conn)
+            if "seekers" in self.__dict__:
+                self.seekers.gone(event.conn, self.clock.now)
             if self.has_shares:
                 self.shares.disconnected(event.conn)
             if self.has_telemetry:
@@ -382,6 +385,18 @@ class Node(Serving):
 
         return Shares(self, self.share_states, DeadLetterQueues(self, self.peers))
 
+    @cached_property
+    def about_to_read(self) -> AboutToRead:
+        from odradek.data.about_to_read import AboutToRead
+
+        return AboutToRead()
+
+    @cached_property
+    def seekers(self) -> Seekers:
+        from odradek.group.seekers import Seekers
+
+        return Seekers()
+
     @property
     def has_shares(self) -> bool:
         """Whether any were asked for."""
@@ -430,7 +445,7 @@ class Node(Serving):
     def _group_shard(self, partition: Partition) -> GroupShard:
         from odradek.group.shard import GroupShard
 
-        return GroupShard(self, self.replicas, partition, share_states=lambda: self.share_states)
+        return GroupShard(self, self.replicas, partition, share_states=lambda: self.share_states, seekers=self.seekers)
 
     def _transaction_shard(self, partition: Partition) -> TransactionShard:
         from odradek.txn.shard import TransactionShard
@@ -739,4 +754,4 @@ def txn_offsets() -> Make:
 def find_coordinator() -> Make:
     from odradek.metadata.api.find_coordinator import FindCoordinatorApi
 
-    return lambda node: FindCoordinatorApi(node, node.controller)
+    return lambda node: FindCoordinatorApi(node, node.controller, node.seekers.looked)

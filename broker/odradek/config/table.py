@@ -56,6 +56,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _RACK = "broker.rack"
 _LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 _REPLICATION_FACTOR = "default.replication.factor"
+_INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 _REPLICAS = 3
 """The assumed number of replicas in production clusters, for defaults here."""
 _DECOMPRESSED_MAX = 2_147_483_639
@@ -303,6 +304,13 @@ class Config(ShareConfig, frozen=True, kw_only=True):
             return self
         static = (ConfigSource.STATIC_BROKER, {_REPLICATION_FACTOR: str(min(_REPLICAS, brokers))})
         return self._of((*self.layers, static), self.release)
+
+    @property
+    def gathers_members(self) -> bool:
+        """Whether the first generation of a classic group waits for clients that are about to join, and no longer."""
+        return not self.group_initial_rebalance_delay_ms and not any(
+            _INITIAL_DELAY in texts for _, texts in self.layers
+        )
 
     def in_rack(self, rack: str | None) -> Self:
         """The same for one broker, if `broker.rack` has the racks of all brokers."""

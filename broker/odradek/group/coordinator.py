@@ -101,14 +101,15 @@ class GroupCoordinator(Machine[Work]):
         self._as_committed = as_committed or (lambda: self)
         self._config = config
         self._waits = Waits()
-        self._rebalance = Rebalance(config, self._waits)
-        self._classic = ClassicProtocol(config, self._waits, self._rebalance, member_suffix)
         self._offsets = Offsets()
         self._offset_protocol = OffsetProtocol(config, self._offsets)
         self._groups: dict[str, Group] = {}
         self._to_begin: set[str] = set()
         """Groups whose deadlines begin at the next step with a time."""
         self._around = surroundings or Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), member_suffix)
+        self._seekers = self._around.seekers
+        self._rebalance = Rebalance(config, self._waits, self._seekers)
+        self._classic = ClassicProtocol(config, self._waits, self._rebalance, member_suffix)
         self.consumer = ConsumerGroups(self._groups, self._around, self._to_begin, self._end_waits)
         self.share = ShareGroups(self._groups, self._around, self._to_begin)
         """The share groups (KIP-932), also for requests about their offsets."""
@@ -240,9 +241,15 @@ class GroupCoordinator(Machine[Work]):
         for member in group.members.values():
             self._waits.end_both(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
 
+    def _wanted(self, group_id: str) -> None:
+        """Somebody wants something else of the group than to join it."""
+        if group_id in self._seekers.groups:
+            self._seekers.found(group_id)
+
     def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Decision[OffsetCommitResponse]:
         """OffsetCommit of existing topics, each with name and id."""
         self._serve(now)
+        self._wanted(request.group_id)
         group = self._groups.get(request.group_id)
         decision = self._offset_protocol.commit(group, request, version=version, now=now)
         # An older habit of the classic protocol: whoever commits lives.
@@ -256,11 +263,13 @@ class GroupCoordinator(Machine[Work]):
         self._serve(now)
         if not request.group_id:
             return Refused(ErrorCode.INVALID_GROUP_ID)
+        self._wanted(request.group_id)
         group = self._groups.get(request.group_id)
         return self._offset_protocol.txn_commit(group, request, version=version, now=now)
 
     def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Decision[OffsetFetchResponseGroup]:
         """OffsetFetch for one group; topics have names."""
+        self._wanted(request.group_id)
         refusal = refusal_of_fetch(self._groups.get(request.group_id), request)
         return refusal or Answered(self._offset_protocol.fetch(request, require_stable=require_stable))
 
@@ -269,6 +278,7 @@ class GroupCoordinator(Machine[Work]):
         self._serve(now)
         if not request.group_id:
             return Refused(ErrorCode.INVALID_GROUP_ID)
+        self._wanted(request.group_id)
         return self._offset_protocol.delete(self._groups.get(request.group_id), request)
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]]) -> Decision[bool]:
@@ -287,6 +297,7 @@ class GroupCoordinator(Machine[Work]):
 
     def describe(self, group_id: str, version: int) -> DescribedGroup:
         """DescribeGroups for one group."""
+        self._wanted(group_id)
         return described(group_id, self.knowing(group_id)._groups.get(group_id), version)
 
     def knowing(self, group_id: str) -> GroupCoordinator:
@@ -327,6 +338,7 @@ class GroupCoordinator(Machine[Work]):
         Very many offsets are deleted in parts: None means that the caller has to ask again.
         """
         self._serve(now)
+        self._wanted(group_id)
         group = self._groups.get(group_id)
         if group is None:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND)

@@ -18,6 +18,7 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.core.clock import Rng
+    from odradek.group.seekers import Seekers
     from odradek.group.share.states import ShareStates
     from odradek.host.host import Host
     from odradek.host.replicas import Replicas
@@ -35,7 +36,13 @@ class GroupShard(Shard[Work]):
     """A coordinator over a partition of `__consumer_offsets`, not loaded yet."""
 
     def __init__(
-        self, node: Host, replicas: Replicas, partition: Partition, share_states: Callable[[], ShareStateClient]
+        self,
+        node: Host,
+        replicas: Replicas,
+        partition: Partition,
+        *,
+        share_states: Callable[[], ShareStateClient],
+        seekers: Seekers,
     ) -> None:
         """`share_states`: the client of share coordinators; imported by the first share group."""
         settings = node.settings
@@ -44,6 +51,7 @@ class GroupShard(Shard[Work]):
             consumer=Resolved(settings, node.metadata, consumer_settings),
             streams=Resolved(settings, node.metadata, streams_settings),
             share=Resolved(settings, node.metadata, share_settings),
+            seekers=seekers,
             member_id=lambda: urlsafe_b64encode(_random_uuid(node.random).bytes).decode().rstrip("="),
         )
         suffix = lambda: str(_random_uuid(node.random))  # noqa: E731 - a name for what the next lines are handed

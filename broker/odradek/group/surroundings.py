@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from odradek.group.consumer.topics import Topics
 from odradek.group.modern_member import FIRST_EPOCH
+from odradek.group.seekers import Seekers
 
 __all__ = ["ConsumerSettings", "MigrationPolicy", "ModernSettings", "ShareSettings", "StreamsSettings", "Surroundings"]
 
@@ -87,3 +88,5 @@ class Surroundings(Struct, frozen=True):
     """A random id of a member."""
     streams: Callable[[str], StreamsSettings] = lambda _: StreamsSettings()
     share: Callable[[str], ShareSettings] = lambda _: ShareSettings()
+    seekers: Seekers = field(default_factory=Seekers)
+    """Clients that may be about to join a group."""

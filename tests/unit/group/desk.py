@@ -6,11 +6,15 @@ from collections.abc import Hashable, Iterable
 from itertools import count
 from typing import Any
 
+from odradek.config.keys import ConfigSource
 from odradek.config.table import Config
 from odradek.core.machine import Answered, Awaited, LogRecord, Parked, Proposed, Refused, TransactionalAppend
 from odradek.group.classic.member import Token
+from odradek.group.consumer.topics import NO_TOPICS
 from odradek.group.coordinator import ExpireOffsets, GroupCoordinator, GroupDue
 from odradek.group.modern_member import Client
+from odradek.group.seekers import Seekers
+from odradek.group.surroundings import ConsumerSettings, Surroundings
 from odradek.records.batch import Batch, parse_batch, stamp
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch, iterate_records
@@ -36,6 +40,8 @@ from odradek.wire.registry import encode
 START = 1_000_000
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
+DELAY_OF_NOTHING = ((ConfigSource.STATIC_BROKER, {"group.initial.rebalance.delay.ms": "0"}),)
+"""Layers of a configuration that sets Kafka's key: a first generation waits for nobody."""
 TOPIC_IDS = {"orders": bytes([1] * 16), "refunds": bytes([2] * 16)}
 
 
@@ -46,6 +52,7 @@ class Desk:
         self.config = Config(**config)
         self.suffixes = count(1)
         self.now = START
+        self.seekers = Seekers()
         self.log: list[Batch] = []
         self.replies: dict[Hashable, Any] = {}
         self.waiting: set[Hashable] = set()
@@ -55,7 +62,9 @@ class Desk:
 
     def new_machine(self) -> GroupCoordinator:
         """A coordinator that knows nothing yet."""
-        return GroupCoordinator(self.config, member_suffix=lambda: str(next(self.suffixes)))
+        suffix = lambda: str(next(self.suffixes))  # noqa: E731 - a name for what the next lines are handed
+        around = Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), suffix, seekers=self.seekers)
+        return GroupCoordinator(self.config, member_suffix=suffix, surroundings=around)
 
     def fail_over(self) -> None:
         """Another coordinator takes over: it has the log and nothing else."""

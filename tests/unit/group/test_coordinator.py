@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.group.classic.test_protocol import stable_pair, stable_static_pair
-from tests.unit.group.desk import REBALANCE_MS, SESSION_MS, START, Desk
+from tests.unit.group.desk import DELAY_OF_NOTHING, REBALANCE_MS, SESSION_MS, START, Desk
 
 from odradek.core.machine import LogRecord, Parked, Refused
 from odradek.group.modern_member import Client
@@ -19,7 +19,7 @@ def test_a_machine_that_has_nothing_owes_nothing() -> None:
 
 
 def test_a_new_group_is_owed_a_record_and_its_first_generation() -> None:
-    desk = Desk()
+    desk = Desk(layers=DELAY_OF_NOTHING)
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=SESSION_MS,

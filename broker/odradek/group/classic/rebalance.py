@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.group.classic.states import REBALANCEABLE, GroupState
 from odradek.group.records import empty_group_record, group_record
+from odradek.group.seekers import GATHERING_MS
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.group.classic.group import ClassicGroup
     from odradek.group.classic.member import Member
     from odradek.group.classic.waits import Waits
+    from odradek.group.seekers import Seekers
     from odradek.wire.messages.group_metadata_value import GroupMetadataValue
 
 __all__ = ["Rebalance", "assigned", "joined"]
@@ -53,9 +55,11 @@ def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 class Rebalance:
     """Moves groups between generations; it keeps no state besides theirs."""
 
-    def __init__(self, config: Config, waits: Waits) -> None:
+    def __init__(self, config: Config, waits: Waits, seekers: Seekers) -> None:
         self._config = config
         self._waits = waits
+        self._seekers = seekers
+        self._gathers = config.gathers_members
 
     def somebody_joined(self, group: ClassicGroup, now: int) -> list[LogRecord]:
         """Begin a rebalance, or complete the present one if all members have joined."""
@@ -70,11 +74,18 @@ class Rebalance:
         return self.somebody_joined(group, now)
 
     def _complete_if_joined(self, group: ClassicGroup, now: int) -> list[LogRecord]:
-        # The first rebalance of a group ends with its delay, not with the last member that is known.
-        initial = group.previous_state is GroupState.EMPTY
-        if group.state is GroupState.PREPARING_REBALANCE and not initial and group.all_joined:
-            return self._complete(group, now)
-        return []
+        if group.state is not GroupState.PREPARING_REBALANCE or not group.all_joined:
+            return []
+        if group.previous_state is GroupState.EMPTY and not self._are_gathered(group, now):
+            return []
+        return self._complete(group, now)
+
+    def _are_gathered(self, group: ClassicGroup, now: int) -> bool:
+        """Whether the first rebalance of a group ends with those that have joined.
+
+        With a delay (KIP-134) it ends with that, whoever is known until then.
+        """
+        return self._gathers and len(group.members) >= self._seekers.expected(group.group_id, now)
 
     def prepare(self, group: ClassicGroup, now: int) -> list[LogRecord]:
         """Begin a rebalance: every member has to join again."""
@@ -87,6 +98,9 @@ class Rebalance:
         group.pending_syncs.clear()
         group.sync_deadline = None
         group.enter(GroupState.PREPARING_REBALANCE, now)
+        if initial and self._gathers:
+            group.join_deadline = now + GATHERING_MS
+            return self._complete_if_joined(group, now)
         if initial:
             delay = self._config.group_initial_rebalance_delay_ms
             group.new_member_added = False
@@ -116,6 +130,7 @@ class Rebalance:
     def _complete(self, group: ClassicGroup, now: int) -> list[LogRecord]:
         """The members that joined form the next generation; static members stay in any case (KIP-345)."""
         group.join_deadline = group.initial_delay_ms = None
+        self._seekers.found(group.group_id)
         for member in [each for each in group.members.values() if each.join is None and not each.is_static]:
             group.remove(member.member_id)
         if group.members and not group.elect_joined_leader():

@@ -18,6 +18,8 @@ from odradek.wire.messages.apis import FIND_COORDINATOR
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from odradek.access.authority import Authority
     from odradek.host.call import Call
     from odradek.host.host import Host
@@ -28,7 +30,7 @@ __all__ = ["FindCoordinatorApi"]
 
 MESSAGE_SINCE = 1
 BATCHED_SINCE = 4
-SHARE = 2
+GROUP, SHARE = 0, 2
 SHARE_SINCE = 6
 _SHARE_KEY = re.compile(r".+:[\w-]{22}:\d+", re.DOTALL)
 """Group, topic id and partition in the key of a share group."""
@@ -78,7 +80,11 @@ async def _may_find(
 class FindCoordinatorApi:
     """FindCoordinator."""
 
-    def __init__(self, node: Host, controller: ControllerRole) -> None:
+    def __init__(self, node: Host, controller: ControllerRole, looked: Callable[[str, int, int], None]) -> None:
+        """`looked` is told which connection has found the coordinator of a group here, and when (ms)."""
+        self._node_id = node.node_id
+        self._clock = node.clock
+        self._looked = looked
         self._metadata = node.metadata
         self._controller = controller
         self._turns = node.turns
@@ -94,6 +100,8 @@ class FindCoordinatorApi:
         found: list[Coordinator] = []
         async for some in self._turns.share(call, keys):
             found += [await self._find(request.key_type, key, call) for key in some]
+        if len(keys) == 1 and request.key_type == GROUP and found[0].node_id == self._node_id:
+            self._looked(keys[0], call.conn, self._clock.now)
         if call.version >= BATCHED_SINCE:
             return FindCoordinatorResponse(coordinators=found)
         only = found[0]

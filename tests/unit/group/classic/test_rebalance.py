@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from tests.unit.group.classic.test_protocol import stable_pair, stable_static_pair
-from tests.unit.group.desk import REBALANCE_MS, SESSION_MS, Desk
+from tests.unit.group.desk import DELAY_OF_NOTHING, REBALANCE_MS, SESSION_MS, Desk
 
 from odradek.core.machine import Refused
+from odradek.group.seekers import GATHERING_MS, Seekers
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest
 
 
 def members_of(desk: Desk) -> list[str]:
@@ -52,6 +57,164 @@ def test_nobody_in_the_initial_delay_leaves_an_empty_generation() -> None:
     assert ErrorCode.UNKNOWN_MEMBER_ID == desk.reply(first).error_code
     desk.sleep(3_000)
     assert "Empty" == desk.state()
+
+
+# ---------------------------------------------------------------------- the first rebalance without a delay
+
+
+def seeking(desk: Desk, *conns: int) -> None:
+    for conn in conns:
+        desk.seekers.looked("g", conn, desk.now)
+
+
+def test_clients_that_look_for_the_coordinator_together_have_one_generation() -> None:
+    desk = Desk()
+    seeking(desk, 1, 2, 3)
+    waiting = [desk.enter() for _ in range(3)]
+    assert [1, 1, 1] == [desk.reply(each).generation_id for each in waiting]
+    assert 3 == len(desk.reply(waiting[0]).members)
+    assert {} == desk.seekers.groups
+
+
+def test_a_client_that_has_its_member_id_is_waited_for() -> None:
+    desk = Desk()
+    first, second = desk.join(), desk.join()
+    waiting = desk.join(first.member_id)
+    assert "PreparingRebalance" == desk.state()
+    assert 1 == desk.join(second.member_id).generation_id
+    assert 2 == len(desk.reply(waiting).members)
+
+
+def test_a_client_that_does_not_join_is_waited_for_a_short_time() -> None:
+    desk = Desk()
+    seeking(desk, 1, 2)
+    waiting = desk.enter()
+    desk.sleep(GATHERING_MS - 1)
+    assert "PreparingRebalance" == desk.state()
+    desk.sleep(1)
+    assert 1 == desk.reply(waiting).generation_id
+
+
+def test_a_member_id_that_is_not_used_is_waited_for_a_short_time() -> None:
+    desk = Desk()
+    desk.join()
+    waiting = desk.enter()
+    desk.sleep(GATHERING_MS)
+    assert 1 == desk.reply(waiting).generation_id
+
+
+def test_a_client_that_has_looked_before_and_not_come_is_not_waited_for() -> None:
+    desk = Desk()
+    seeking(desk, 1)
+    desk.sleep(GATHERING_MS)
+    seeking(desk, 2)
+    assert 1 == desk.enter().generation_id
+
+
+def test_whoever_was_waited_for_in_vain_is_not_waited_for_again() -> None:
+    desk = Desk()
+    seeking(desk, 1, 2)
+    first = desk.enter()
+    desk.sleep(GATHERING_MS - 1)
+    seeking(desk, 3)
+    desk.sleep(1)
+    desk.leave(desk.reply(first).member_id)
+    assert "Empty" == desk.state()
+    assert 2 <= desk.enter().generation_id
+
+
+def test_a_client_that_looked_for_another_group_is_not_waited_for() -> None:
+    desk = Desk()
+    seeking(desk, 1, 2)
+    desk.seekers.looked("another", 2, desk.now)
+    assert 1 == desk.enter().generation_id
+
+
+def test_a_client_that_looks_again_over_its_next_connection_is_one_client() -> None:
+    desk = Desk()
+    seeking(desk, 1, 2)
+    for conn in (1, 2):
+        desk.seekers.gone(conn, desk.now)
+    seeking(desk, 3)
+    first = desk.enter()
+    assert "PreparingRebalance" == desk.state()
+    seeking(desk, 4)
+    assert [1, 1] == [desk.reply(each).generation_id for each in (desk.enter(), first)]
+
+
+def test_a_client_alone_is_not_taken_for_two_however_often_it_looks() -> None:
+    desk = Desk()
+    for conn in range(1, 5):
+        seeking(desk, conn)
+        desk.seekers.gone(conn, desk.now)
+    assert 1 == desk.enter().generation_id
+
+
+def test_a_client_whose_connection_has_ended_is_waited_for_no_longer_than_another() -> None:
+    desk = Desk()
+    seeking(desk, 1)
+    desk.sleep(1)
+    desk.seekers.gone(1, desk.now)
+    desk.seekers.gone(17, desk.now)
+    desk.sleep(GATHERING_MS - 1)
+    seeking(desk, 2)
+    assert 1 == desk.enter().generation_id
+
+
+def test_connections_that_have_ended_are_forgotten() -> None:
+    seekers = Seekers()
+    for conn in range(1, 4):
+        seekers.looked(f"g-{conn}", conn, 0)
+        seekers.gone(conn, conn)
+    seekers.looked("h", 4, GATHERING_MS + 2)
+    assert {"g-3", "h"} == set(seekers.groups)
+    seekers.gone(4, GATHERING_MS + 3)
+    assert {"h"} == set(seekers.groups)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda desk: desk.commit(1),
+        lambda desk: desk.txn_commit(1, producer_id=7),
+        lambda desk: desk.fetch(),
+        lambda desk: desk.machine.describe("g", 5),
+        lambda desk: desk.machine.delete_group("g", desk.now),
+        lambda desk: desk.ask(desk.machine.delete_offsets, OffsetDeleteRequest(group_id="g"), desk.now),
+    ],
+)
+def test_a_client_that_wants_something_else_of_the_group_is_not_waited_for(ask: Callable[[Desk], object]) -> None:
+    desk = Desk()
+    seeking(desk, 1)
+    ask(desk)
+    seeking(desk, 2)
+    assert desk.enter().generation_id
+
+
+def test_when_nobody_is_left_of_those_that_have_joined_the_group_is_empty() -> None:
+    desk = Desk()
+    seeking(desk, 1, 2)
+    first = desk.enter()
+    desk.leave(first.member_id)
+    desk.sleep(GATHERING_MS)
+    assert "Empty" == desk.state()
+
+
+def test_as_in_kafka_nobody_is_waited_for_when_the_delay_is_set_to_nothing() -> None:
+    desk = Desk(layers=DELAY_OF_NOTHING)
+    seeking(desk, 1, 2, 3)
+    desk.join()
+    assert 1 == desk.enter().generation_id
+
+
+def test_as_in_kafka_a_delay_ends_with_its_time_whoever_has_looked() -> None:
+    desk = Desk(group_initial_rebalance_delay_ms=3_000)
+    seeking(desk, 1)
+    first = desk.enter()
+    desk.sleep(2_999)
+    assert "PreparingRebalance" == desk.state()
+    desk.sleep(1)
+    assert 1 == desk.reply(first).generation_id
 
 
 # ---------------------------------------------------------------------- rebalances
