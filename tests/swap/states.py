@@ -48,6 +48,13 @@ WORN = "worn"
 """A transactional id whose producer id has come to its last epoch, in files that were written for it (`wear_out`)."""
 LARGE = "v" * 60_000
 UNSAFE_DOWNGRADE = 3
+LASTING = {"log_level": 0, "reconnect.backoff.max.ms": 1000, "socket.max.fails": 0}
+"""What clients are configured with that live through a change of systems.
+
+A producer of librdkafka 2.16 that looks for the coordinator of its transaction asks each half second, and once a second
+lets a request that has just been queued time out unsent ("Timed out in queue"). By its default it disconnects then, and
+when it asks next the second is over again: for minutes no commit arrives, at Odradek as at Kafka.
+"""
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 FEATURES = {"consumer": "group.version", "share": "share.version", "streams": "streams.version"}
 """What a kind of group needs."""
@@ -69,7 +76,7 @@ class Clients:
         self.bootstrap = bootstrap
         self.replicas = replicas
         self.features = features or {}
-        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, **LASTING})
         self.round = 0
         self.committed: list[str] = []
         """Values of `orders` that a reader of committed records has to see, in no order."""
@@ -92,7 +99,7 @@ class Clients:
         return [state for state in STATES if self.has(state.needs)]
 
     def producer(self, **settings: object) -> Producer:
-        return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 0, **settings})
+        return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, **LASTING, **settings})
 
     def transactional(self, name: str) -> Producer:
         producer = self.producer(**{"transactional.id": name, "transaction.timeout.ms": 3_000_000})
@@ -338,7 +345,7 @@ class Clients:
             self.worn.commit_transaction(TIMEOUT_S)
         producer, self.open = self.open, None
         self.add(producer, f"goes-on-{self.round}")
-        producer.flush(TIMEOUT_S)
+        assert 0 == producer.flush(TIMEOUT_S)
         producer.commit_transaction(TIMEOUT_S)
         _until(lambda: self.open_offset == self.committed_by("pending"))
 
