@@ -40,6 +40,8 @@ class LogStore:
         """The limit by which timestamps of clients may be ahead of the brokers' clock, besides those of topics."""
         self.metadata_snapshot: tuple[int, int, bytes] | None = None
         """The snapshot that precedes the metadata log: its end offset, epoch and file; None: the log is complete."""
+        self.bootstrap: bytes | None = None
+        """The file with the first metadata records of a formatted directory; None: the configuration has them."""
         self._logs: dict[bytes, dict[int, Log]] = {}
         self._numbers = 0
 

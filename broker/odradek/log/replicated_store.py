@@ -30,6 +30,7 @@ class ReplicatedStore(LogStore):
         """By broker: the directories, opened, and nothing written there."""
         super().__init__(bytes_max=UNBOUNDED)
         self.stores = stores
+        self.bootstrap = next((each.bootstrap for each in stores.values() if each.bootstrap is not None), None)
         self._absent: set[int] = set()
         keys = dict.fromkeys((log.topic_id, log.index) for store in stores.values() for log in store.logs())
         for topic_id, index in keys:

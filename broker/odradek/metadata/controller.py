@@ -33,6 +33,7 @@ from odradek.metadata.features import (
     SHARE_VERSION,
     STREAMS_VERSION,
     TRANSACTION_VERSION,
+    level_in,
     record_version,
 )
 from odradek.metadata.image import EndpointImage, MetadataImage, ResourceType
@@ -129,7 +130,17 @@ class Fencing(Struct, frozen=True):
 class Controller(Machine[Activation]):
     """Decides about topics, configs, features, brokers and blocks of producer ids."""
 
-    def __init__(self, *, node_id: int, cluster_id: str, config: Config, rng: Rng, loader: MetadataLoader) -> None:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config: Config,
+        rng: Rng,
+        loader: MetadataLoader,
+        first_records: Sequence[Struct] = (),
+    ) -> None:
+        """`first_records` are those with which a new cluster begins, in place of those that `config` says."""
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -138,6 +149,7 @@ class Controller(Machine[Activation]):
         self.loader = loader
         self.published: list[MetadataImage] = []
         """Images that folding has published; their owner takes them from the list."""
+        self._first_records = first_records
         self._rng = rng
         self._writing = False
         """Whether the open transaction is our own and still being written."""
@@ -179,8 +191,8 @@ class Controller(Machine[Activation]):
             wanted.append(AbortTransactionRecord(reason=FAILOVER))
         level = self.image.feature(METADATA_VERSION)
         if level == 0:
-            level = self.config.odradek_metadata_version
             bootstrap = self._bootstrap()
+            level = level_in(bootstrap, METADATA_VERSION)
             if level >= METADATA_TRANSACTIONS:
                 bootstrap = [BeginTransactionRecord(name=BOOTSTRAP), *bootstrap, EndTransactionRecord()]
             wanted += bootstrap
@@ -191,6 +203,16 @@ class Controller(Machine[Activation]):
         return Proposed(_encoded(wanted, level), None)
 
     def _bootstrap(self) -> list[Struct]:
+        config = self.config
+        records = list(self._first_records) or self._levels_at_start()
+        if level_in(records, ELIGIBLE_REPLICAS):
+            value = str(config.min_insync_replicas)
+            records.append(
+                ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC, value=value)
+            )
+        return records
+
+    def _levels_at_start(self) -> list[Struct]:
         config = self.config
         levels = {
             METADATA_VERSION: config.odradek_metadata_version,
@@ -203,15 +225,7 @@ class Controller(Machine[Activation]):
         }
         if levels[METADATA_VERSION] < ELIGIBLE_REPLICAS_SINCE:
             levels[ELIGIBLE_REPLICAS] = 0
-        records: list[Struct] = [
-            FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level
-        ]
-        if levels[ELIGIBLE_REPLICAS]:
-            value = str(config.min_insync_replicas)
-            records.append(
-                ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC, value=value)
-            )
-        return records
+        return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level]
 
     def _is_active(self) -> bool:
         return METADATA_VERSION in self.image.features and not self.loader.in_transaction

@@ -148,6 +148,14 @@ class ControllerRole:
             end_offset, epoch, data = snapshot
             self._loader.load_snapshot(read_snapshot(data), offset=end_offset - 1, epoch=epoch)
 
+    def _first_records(self) -> Sequence[Struct]:
+        """What a directory was formatted with, if the cluster has not begun, or its beginning was not completed."""
+        if self._store.bootstrap is None or self._loader.image.feature(METADATA_VERSION):
+            return ()
+        from odradek.metadata.snapshot_file import read_snapshot  # most clusters are not formatted
+
+        return read_snapshot(self._store.bootstrap)
+
     def activate(self) -> None:
         """Become the controller: read the rest of the log, abort an open transaction, write from now on."""
         self.advance(self._log.end_offset)
@@ -167,6 +175,7 @@ class ControllerRole:
             config=self._settings.at_start,
             rng=self._random,
             loader=self._loader,
+            first_records=self._first_records(),
         )
         self.shard = ControllerShard(
             self._node,

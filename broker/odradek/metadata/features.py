@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from odradek.metadata.image import TRANSACTION_VERSION, MetadataImage
 
 if TYPE_CHECKING:
     from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+    from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 
 __all__ = [
     "DIRECTORIES_SINCE",
@@ -24,6 +25,7 @@ __all__ = [
     "STREAMS_VERSION",
     "SHARE_VERSION",
     "TRANSACTION_VERSION",
+    "level_in",
     "record_version",
     "unsupported_levels",
 ]
@@ -67,6 +69,17 @@ def record_version(record: Struct, metadata_version: int) -> int:
         if metadata_version >= since:
             return version
     return 0
+
+
+def level_in(records: Iterable[Struct], feature: str) -> int:
+    """The level that these records give a feature; 0 if none does."""
+    level = 0
+    for record in records:
+        if type(record).__name__ == "FeatureLevelRecord":
+            given = cast("FeatureLevelRecord", record)
+            if given.name == feature:
+                level = given.feature_level
+    return level
 
 
 def unsupported_levels(image: MetadataImage, features: Mapping[str, tuple[int, int]]) -> str | None:

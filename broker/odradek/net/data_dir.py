@@ -16,6 +16,7 @@ from odradek.log.file_store import FileStore
 from odradek.log.files.marks import Meta, read_meta, write_meta
 from odradek.log.files.names import LOCK, META, SnapshotId, checkpoint_file, read_checkpoint_file
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC, MetadataFileLog
+from odradek.metadata.features import METADATA_VERSION, level_in
 from odradek.metadata.snapshot_file import read_snapshot
 from odradek.net.disk import DirectoryLock, LocalDisk
 from odradek.net.metadata_snapshots import MetadataSnapshots
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["DataDir"]
 
 BOOTSTRAP = SnapshotId(0, 0)
+BOOTSTRAP_BEFORE = "bootstrap.checkpoint"
+"""The file of this name of releases before 4.4."""
 
 
 def _itself(disk: LocalDisk) -> Disk:
@@ -96,6 +99,7 @@ class DataDir:
             self.store.directories = (self.meta.directory_id,) if self.meta.directory_id else ()
             self._check_voters()
             self.store.metadata_snapshot = self._newest_snapshot()
+            self.store.bootstrap = self._first_records()
         except (DamagedFile, DiskError) as error:
             self.release()
             raise UsageError(f"The data directory {path} cannot be used: {error}.") from None
@@ -157,6 +161,24 @@ class DataDir:
             return snapshot.end_offset, snapshot.epoch, data
         if log is not None and log.start_offset > 0:
             raise DamagedFile(f"{METADATA_FOLDER} begins at offset {log.start_offset} and has no snapshot")
+        return None
+
+    def _first_records(self) -> bytes | None:
+        """What `kafka-storage format` has left. Raises `DamagedFile` if the cluster has to begin with it and cannot."""
+        log = self.store.find(METADATA_TOPIC, 0)
+        has_begun = log is not None and log.end_offset > 0
+        for name in (f"{METADATA_FOLDER}/{checkpoint_file(BOOTSTRAP)}", BOOTSTRAP_BEFORE):
+            data = self.disk.read(name)
+            if data is None:
+                continue
+            try:
+                if not level_in(read_snapshot(data), METADATA_VERSION):
+                    raise DamagedFile(f"it has no level of {METADATA_VERSION}")
+            except DamagedFile as error:
+                if has_begun:
+                    return None
+                raise DamagedFile(f"{name}: {error}") from None
+            return data
         return None
 
     def _tell(self) -> None:

@@ -1,0 +1,97 @@
+"""Directories that `kafka-storage format` has made and no broker has used: their levels and users are the cluster's.
+
+`data/formatted.tar.gz` has those of real tools: of 4.4 (`--feature` with levels that a new cluster has not, and
+`--add-scram`), of 4.0 (`--feature`) and of 3.9 (`--release-version 3.8`).
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.usage import UsageError
+from odradek.net.client import BlockingClient
+from odradek.testing import Cluster
+from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+
+pytestmark = pytest.mark.client
+
+ARCHIVE = Path(__file__).parent / "data" / "formatted.tar.gz"
+OF_4_4 = {"metadata.version": 27, "share.version": 1, "transaction.version": 1}
+OF_4_0 = {"metadata.version": 23, "group.version": 1, "transaction.version": 1}
+OF_3_9 = {"metadata.version": 20}
+FIRST_RECORDS = {"4.4": f"__cluster_metadata-0/{0:020d}-{0:010d}.checkpoint", "4.0": "bootstrap.checkpoint"}
+
+
+def formatted(release: str, path: Path) -> Path:
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(path, filter="data")
+    return path / release / "data"
+
+
+def levels_and_users(bootstrap: str) -> tuple[Mapping[str, int], list[str]]:
+    with BlockingClient(bootstrap.split(",")[0], client_id="look") as client:
+        found = client.ask(ApiVersionsRequest(client_software_name="look", client_software_version="1"), 3)
+        users = client.ask(DescribeUserScramCredentialsRequest(users=None), 0).results
+    return {each.name: each.max_version_level for each in found.finalized_features}, [each.user for each in users]
+
+
+@pytest.mark.parametrize(
+    ("release", "as_kafka", "levels", "users"),
+    [
+        ("4.4", None, OF_4_4, ["alice"]),
+        ("4.0", None, OF_4_0, []),
+        ("4.0", "4.0", OF_4_0, []),
+        ("3.9", "3.9", OF_3_9, []),
+    ],
+)
+def test_a_cluster_begins_with_what_its_directory_was_formatted_with(
+    release: str, as_kafka: str | None, levels: Mapping[str, int], users: list[str], tmp_path: Path
+) -> None:
+    path = formatted(release, tmp_path)
+    with Cluster(data_dir=path, as_kafka=as_kafka, topics=["orders"]) as cluster:
+        assert (levels, users) == levels_and_users(cluster.bootstrap)
+    # From now on the log has it.
+    for file in FIRST_RECORDS.values():
+        if (path / file).exists():
+            (path / file).write_bytes(b"\xa5" * 300)
+    with Cluster(data_dir=path, as_kafka=as_kafka) as cluster:
+        assert (levels, users) == levels_and_users(cluster.bootstrap)
+
+
+@pytest.mark.parametrize("release", FIRST_RECORDS)
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"\xa5" * 300, "Record size"), (b"", "it has no header and footer of a snapshot")],
+    ids=["garbage", "empty"],
+)
+def test_first_records_that_cannot_be_read_are_refused(release: str, data: bytes, reason: str, tmp_path: Path) -> None:
+    path = formatted(release, tmp_path)
+    file = FIRST_RECORDS[release]
+    (path / file).write_bytes(data)
+    with pytest.raises(UsageError) as refused, Cluster(data_dir=path):
+        pass
+    assert f"The data directory {path} cannot be used: {file}: {reason}" in str(refused.value)
+
+
+def test_levels_that_the_release_does_not_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused, Cluster(data_dir=formatted("4.0", tmp_path), as_kafka="3.9"):
+        pass
+    assert "feature metadata.version is finalized at 23, the broker supports" in str(refused.value)
+
+
+def test_brokers_of_one_cluster_begin_with_what_the_first_was_formatted_with(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for node_id in (1, 2):
+        path = formatted("4.4", tmp_path / str(node_id)).rename(data / f"broker-{node_id}")
+        meta = (path / "meta.properties").read_text()
+        meta = re.sub("node.id=.*", f"node.id={node_id}", meta)
+        (path / "meta.properties").write_text(re.sub("directory.id=.", f"directory.id={node_id}", meta))
+    with Cluster(data_dir=data, brokers=2) as cluster:
+        assert (OF_4_4, ["alice"]) == levels_and_users(cluster.bootstrap)
