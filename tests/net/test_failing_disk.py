@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.net.copies import copy_while_it_runs
 from tests.net.failing_disk import EIO, ENOSPC, failing_calls
 
 from odradek.cli.usage import UsageError
@@ -326,7 +327,7 @@ def run(path: Path, *, kill: bool) -> tuple[Play | None, Lines, str]:
             play = Play(cluster.bootstrap)
             play.run()
             if kill:
-                shutil.copytree(path, killed(path))
+                copy_while_it_runs(path, killed(path))
     except UsageError as refusal:
         return play, lines, str(refusal)
     return play, lines, ""
@@ -411,7 +412,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert ErrorCode.KAFKA_STORAGE_ERROR in play.errors
         assert any("No space left on device" in str(fields.get("reason")) for _, fields in lines.lines)
         assert [] == lines.tracebacks()
-        shutil.copytree(disk / "data", tmp_path / "copy")
+        copy_while_it_runs(disk / "data", tmp_path / "copy")
         check(tmp_path / "copy", play)
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 from tests.hub.helpers import Till
+from tests.net.copies import copy_while_it_runs
 from tests.net.test_fork import SMALL, committed, hang, produce, read, stable_end
 from tests.net.test_replay import QUIET, TIMEOUT_S, check, entries_of, fetch, play_a_killed_process, played, rewritten
 
@@ -117,7 +118,7 @@ def test_a_directory_of_a_process_that_was_killed(tmp_path: Path) -> None:
     with Cluster(topics=["orders"], config=SMALL, data_dir=tmp_path / "data") as cluster:
         produce(cluster, "a", "b")
         produce(cluster, "lost")
-        shutil.copytree(tmp_path / "data", left)
+        copy_while_it_runs(tmp_path / "data", left)
     log = left / "orders-0" / f"{0:020}.log"
     data = bytearray(log.read_bytes())
     data[data.index(b"lost")] ^= 1

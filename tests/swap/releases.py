@@ -136,8 +136,8 @@ def written(path: Path) -> Written:
     for record in _records(path / METADATA_FOLDER):
         data = record.value or b""
         metadata.setdefault(type(decode_metadata(data)).__name__, set()).add(data[2])
-    for log in ("__transaction_state-0", "__consumer_offsets-0"):
-        for record in _records(path / log):
+    for log in (*path.glob("__transaction_state-*"), *path.glob("__consumer_offsets-*")):
+        for record in _records(log):
             if record.value is not None:
                 [kind], [version] = unpack_from(">h", record.key or b""), unpack_from(">h", record.value)
                 coordinators.setdefault(KEY_NAMES[kind], set()).add(version)
