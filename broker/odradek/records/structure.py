@@ -11,14 +11,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from odradek.records.batch import InvalidBatch
-from odradek.records.compression import Payload
-from odradek.records.varint import read_zigzag, read_zigzag_long
+from odradek.records.varint import Readable, read_zigzag, read_zigzag_long
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["Extent", "scan"]
 
 _RUN_MIN = 10  # fewer followers are read faster one by one
-_WINDOW_FIRST = 16
+_WINDOW_FIRST = 256  # rows beyond the run cost one column: the first that differs ends it
 _WINDOW_GROWTH = 8
 _BACKOFF = 64  # records read one by one after an attempt that found no run
 _COLUMNS_MAX = 40
@@ -29,6 +28,7 @@ _EVEN = bytes(not byte & 1 for byte in range(256))
 # that counted them out would take noticeably longer.
 _EQUAL = [bytes(other) + b"\1" + bytes(255 - other) for other in range(256)]
 _ABOVE = [bytes(other + 1) + b"\1" * (255 - other) for other in range(256)]
+_BYTES = [bytes((byte,)) for byte in range(256)]
 _EVEN_ABOVE = [bytes(other + 1) + _EVEN[other + 1 :] for other in range(256)]
 
 _LOWEST = (-64, -8192)  # zigzag numbers of one and of two bytes
@@ -45,7 +45,7 @@ class Extent(Struct, gc=False):
     """Some record has no key."""
 
 
-def scan(data: Payload, count: int, claimed_delta: int) -> Extent:
+def scan(data: Readable, count: int, claimed_delta: int) -> Extent:
     """Check `count` records that fill `data` exactly; `InvalidBatch` if they do not."""
     size = len(data)
     position = index = attempt_at = 0
@@ -64,6 +64,7 @@ def scan(data: Payload, count: int, claimed_delta: int) -> Extent:
                 else:
                     length, position = read_zigzag(data, start)
                     byte = length << 1 if length >= 0 else 1
+            body_at = position
             end = position + (byte >> 1)
             if byte & 1:
                 raise _invalid(f"Invalid record size in record {index}")
@@ -77,21 +78,25 @@ def scan(data: Payload, count: int, claimed_delta: int) -> Extent:
                 position += 3
             else:
                 delta, position = read_zigzag_long(data, position + 1)
+            offset_at = position
             if data[position] < 128:  # the offset delta
                 position += 1
             elif data[position + 1] < 128:
                 position += 2
             else:
                 _, position = read_zigzag(data, position)
+            key_at = position
             byte = data[position]  # the key
             position += 1
             if byte >= 128:
                 length, position = read_zigzag(data, position - 1)
                 byte = length << 1 if length >= 0 else 1
+            key_end = position
             if byte & 1:
                 null_key = True
             else:
                 position += byte >> 1
+            value_at = position
             byte = data[position]  # the value
             position += 1
             if byte >= 128:
@@ -101,8 +106,10 @@ def scan(data: Payload, count: int, claimed_delta: int) -> Extent:
                 else:
                     length, position = read_zigzag(data, position - 1)
                     byte = length << 1 if length >= 0 else 1
+            value_end = position
             if not byte & 1:
                 position += byte >> 1
+            headers_at = position
             if data[position]:
                 position = _skip_headers(data, position, end)
             else:
@@ -116,9 +123,13 @@ def scan(data: Payload, count: int, claimed_delta: int) -> Extent:
             elif delta < low:
                 low = delta
             index += 1
-            if index >= attempt_at and count - index >= _RUN_MIN and data[end : end + 1] == data[start : start + 1]:
+            if index >= attempt_at and count - index >= _RUN_MIN and data[end] == data[start]:
                 runs = runs or _Runs(data, claimed_delta)
-                followers = runs.follow(start, end, count - index)
+                fixed = [*range(start, body_at), *range(key_at, key_end), *range(value_at, value_end), headers_at]
+                if data[headers_at]:
+                    fixed += _of_headers(data, headers_at)
+                timestamp, offset = range(body_at + 1, offset_at), range(offset_at, key_at)
+                followers = runs.follow(fixed, timestamp, offset, end - start, end, count - index)
                 position += followers * (end - start)
                 index += followers
                 attempt_at = index if followers >= _RUN_MIN else index + _BACKOFF
@@ -146,7 +157,7 @@ def _extent(largest: int, lowest: int, null_key: bool, claimed_delta: int, runs:
     return Extent(None, lowest, null_key)
 
 
-def _skip_headers(data: Payload, position: int, end: int) -> int:
+def _skip_headers(data: Readable, position: int, end: int) -> int:
     count, position = read_zigzag(data, position)
     if count < 0:
         raise _invalid(f"Found invalid number of record headers {count}")
@@ -161,48 +172,27 @@ def _skip_headers(data: Payload, position: int, end: int) -> int:
     return position
 
 
-class _Shape(Struct, gc=False):
-    """Where the structural bytes of a record lie, counted from its start."""
-
-    fixed: list[int]
-    """Lengths and counts: the same bytes in each record of a run."""
-    timestamp: range
-    offset: range
-    """These differ, but in a run not in how many bytes they take."""
-
-
-def _shape(data: Payload, start: int) -> _Shape:
-    """The shape of a record that is known to be valid."""
-    position = read_zigzag(data, start)[1]
-    fixed = [*range(start, position)]
-    timestamp_at = position + 1
-    offset_at = read_zigzag_long(data, timestamp_at)[1]
-    key_at = read_zigzag(data, offset_at)[1]
-    length, position = read_zigzag(data, key_at)
-    fixed += range(key_at, position)
-    position += max(length, 0)
-    length, value_end = read_zigzag(data, position)
-    fixed += range(position, value_end)
-    headers_at = value_end + max(length, 0)
+def _of_headers(data: Readable, headers_at: int) -> list[int]:
+    """Where the lengths in the headers of a valid record lie, and what is behind the first byte of their count."""
     count, position = read_zigzag(data, headers_at)
-    fixed += range(headers_at, position)
+    fixed = [*range(headers_at + 1, position)]
     for _ in range(2 * count):  # names and values
         if len(fixed) > _COLUMNS_MAX:
             break
         length, end = read_zigzag(data, position)
         fixed += range(position, end)
         position = end + max(length, 0)
-    return _Shape(
-        [at - start for at in fixed],
-        range(timestamp_at - start, offset_at - start),
-        range(offset_at - start, key_at - start),
-    )
+    return fixed
 
 
 class _Runs:
-    """Runs of records of one shape, and how their timestamps compare with the largest that is claimed."""
+    """Runs of records of one shape, and how their timestamps compare with the largest that is claimed.
 
-    def __init__(self, data: Payload, claimed_delta: int) -> None:
+    A shape is where the structural bytes of a record lie. Its lengths and counts are the same bytes in each record of
+    a run (`fixed`); timestamp and offset differ, but not in how many bytes they take.
+    """
+
+    def __init__(self, data: Readable, claimed_delta: int) -> None:
         self.data = data
         self.claimed = claimed_delta << 1
         self.exceeded = False
@@ -210,53 +200,63 @@ class _Runs:
         self.widest = 0
         """Bytes of the widest timestamp delta in any run, 0 without a run."""
 
-    def follow(self, start: int, end: int, limit: int) -> int:
-        """How many records behind the one at `start` have its shape; at most `limit`."""
-        data = self.data
-        stride = end - start
-        limit = min(limit, (len(data) - end) // stride)
-        shape = _shape(data, start)
-        if len(shape.timestamp) > len(_LOWEST) or len(shape.fixed) > _COLUMNS_MAX:
+    def follow(self, fixed: list[int], timestamp: range, offset: range, stride: int, end: int, limit: int) -> int:
+        """How many records behind the one of `stride` bytes that ends here have its shape; at most `limit`."""
+        limit = min(limit, (len(self.data) - end) // stride)
+        if len(timestamp) > len(_LOWEST) or len(fixed) > _COLUMNS_MAX:
             return 0
         followers = 0
         window = _WINDOW_FIRST
         while followers < limit:
-            base = end + followers * stride
             rows = min(window, limit - followers)
-            alike = self._alike(shape, start, base, stride, rows)
-            if alike:
-                self._weigh(shape, base, stride, alike)
+            alike = self._alike(fixed, timestamp, offset, stride, followers, rows)
             followers += alike
             if alike < rows:
                 break
             window *= _WINDOW_GROWTH
         return followers
 
-    def _alike(self, shape: _Shape, start: int, base: int, stride: int, rows: int) -> int:
-        """How many of these rows have the shape, counted up to the first that has not."""
+    def _alike(self, fixed: list[int], timestamp: range, offset: range, stride: int, skipped: int, rows: int) -> int:
+        """How many of these rows have the shape, counted up to the first that has not; their timestamps are weighed.
+
+        So many rows were looked at before.
+        """
         data = self.data
-        for at in shape.fixed:
-            stop = base + rows * stride
-            byte = data[start + at : start + at + 1]
-            column = data[base + at : stop : stride]
-            if column != byte * rows:
-                rows -= len(column.lstrip(byte))
+        first = (skipped + 1) * stride
+        last = first + rows * stride
+        for at in fixed:
+            column = data[at + first : at + last : stride]
+            if isinstance(column, memoryview):
+                column = column.tobytes()
+            byte = data[at]
+            if column != _BYTES[byte] * rows:
+                rows -= len(column.lstrip(_BYTES[byte]))
                 if not rows:
                     return 0
-        for span in (shape.timestamp, shape.offset):
+                last = first + rows * stride
+        stamps: list[bytes] = []
+        for span in (offset, timestamp):
+            stamps = []
             for at in span:
-                stop = base + rows * stride
-                column = data[base + at : stop : stride]
-                other = column.translate(_CONTINUED).find(at == span[-1])
+                column = data[at + first : at + last : stride]
+                if isinstance(column, memoryview):
+                    column = column.tobytes()
+                stamps.append(column)
+                if at == span[-1]:
+                    if column.isascii():
+                        continue
+                    other = column.translate(_CONTINUED).find(1)
+                else:
+                    other = column.translate(_CONTINUED).find(0)
                 if other == 0:
                     return 0
                 if other > 0:
                     rows = other
+                    last = first + rows * stride
+        self._weigh([column[:rows] for column in stamps])
         return rows
 
-    def _weigh(self, shape: _Shape, base: int, stride: int, rows: int) -> None:
-        stop = base + rows * stride
-        columns = [self.data[base + at : stop : stride] for at in shape.timestamp]
+    def _weigh(self, columns: list[bytes]) -> None:
         width = len(columns)
         self.widest = max(self.widest, width)
         claimed = self.claimed

@@ -35,6 +35,7 @@ from odradek.records.legacy import read_messages, renumbered
 from odradek.records.message_set import Message
 from odradek.records.record import Record, build_batch, records_in
 from odradek.records.structure import Extent, scan
+from odradek.records.varint import Readable
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["RecordError", "Rejected", "TakesLong", "TopicRules", "Validated", "validate_produce"]
@@ -53,6 +54,9 @@ BYTES_AT_ONCE = 4 << 20
 RECORDS_AT_ONCE = 10_000
 MESSAGES_AT_ONCE_BYTES = 64 << 10
 """Limits of work of about 10 ms: decompressed bytes, records, and bytes of messages of an older format."""
+COPIED_BYTES = 32 << 10
+COPIED_RECORD_BYTES = 512
+"""A batch from this size on, with records of this size on average, is looked at where it lies: a copy takes longer."""
 
 _TARGETS = {
     "producer": None,
@@ -211,18 +215,22 @@ def _validate(batch: Batch, topic: TopicRules, now: int, partition: int, *, at_o
     if at_once and (batch.record_count > RECORDS_AT_ONCE or len(batch.view) > BYTES_AT_ONCE):
         raise TakesLong
     limit = topic.decompressed_bytes_max
-    data: Payload
+    data: Readable
     if not batch.attributes & COMPRESSION_MASK:
-        data = bytes(batch.view[HEADER_BYTES:])
+        data = batch.view[HEADER_BYTES:]
+        if len(data) < COPIED_BYTES or len(data) < COPIED_RECORD_BYTES * batch.record_count:
+            data = bytes(data)
     elif at_once:
         data = _expand_at_once(lambda most: record_payload(batch, limit=most), limit)
     else:
         data = record_payload(batch, limit=limit)
     extent = scan(data, batch.record_count, batch.max_timestamp - batch.base_timestamp)
-    if topic.message_timestamp_type == "CreateTime":
-        if _is_plain(batch, extent, topic, now):
-            return Validated(batch)
-    elif not batch.attributes & LOG_APPEND_TIME and not (topic.compacted and extent.null_key):
+    creates_time = topic.message_timestamp_type == "CreateTime"
+    if creates_time and _is_plain(batch, extent, topic, now):
+        return Validated(batch)
+    if isinstance(data, memoryview):
+        data = bytes(data)
+    if not creates_time and not batch.attributes & LOG_APPEND_TIME and not (topic.compacted and extent.null_key):
         return _stored(batch, data, topic, now, now)
     records = list(records_in(batch, data))
     rejected = _record_errors(batch, records, topic, now, partition)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from odradek.records.compression import Payload
 
-__all__ = ["read_zigzag", "read_zigzag_long", "write_zigzag"]
+__all__ = ["Readable", "read_zigzag", "read_zigzag_long", "write_zigzag"]
+
+Readable = Payload | memoryview
+"""Records as they lie in a batch. A view needs no copy, and takes longer for each byte that is looked at."""
 
 _INT_BITS = 32
 _LONG_BITS = 64
@@ -19,7 +22,7 @@ def write_zigzag(out: bytearray, value: int) -> None:
     out.append(rest)
 
 
-def read_zigzag(data: Payload, position: int) -> tuple[int, int]:
+def read_zigzag(data: Readable, position: int) -> tuple[int, int]:
     """A 32-bit number of at most five bytes, and the position behind it."""
     byte = data[position]
     if byte < 128:
@@ -27,7 +30,7 @@ def read_zigzag(data: Payload, position: int) -> tuple[int, int]:
     return _read_long_form(data, position, _INT_BITS)
 
 
-def read_zigzag_long(data: Payload, position: int) -> tuple[int, int]:
+def read_zigzag_long(data: Readable, position: int) -> tuple[int, int]:
     """A 64-bit number of at most ten bytes, and the position behind it."""
     byte = data[position]
     if byte < 128:
@@ -35,7 +38,7 @@ def read_zigzag_long(data: Payload, position: int) -> tuple[int, int]:
     return _read_long_form(data, position, _LONG_BITS)
 
 
-def _read_long_form(data: Payload, position: int, bits: int) -> tuple[int, int]:
+def _read_long_form(data: Readable, position: int, bits: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, bits, 7):
         byte = data[position]

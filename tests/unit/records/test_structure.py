@@ -34,8 +34,12 @@ def check(payload: bytes, count: int, claimed: int | None = None) -> None:
         with pytest.raises(InvalidBatch) as caught:
             scan(payload, count, claimed)
         assert ErrorCode.INVALID_RECORD is caught.value.error
+        with pytest.raises(InvalidBatch) as caught:
+            scan(memoryview(payload), count, claimed)
+        assert ErrorCode.INVALID_RECORD is caught.value.error
         return
     found = scan(payload, count, claimed)
+    assert found == scan(memoryview(payload), count, claimed), "a view says what a copy says"
     assert expected.null_key is found.null_key
     assert found.min_delta <= expected.min_delta
     if found.max_delta is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +53,33 @@ def test_the_usual_batch_goes_on_as_it_came(codec: Compression, topic: TopicRule
     validated = accepted(data, topic)
     assert validated.batch.view.obj is data
     assert -1 == validated.log_append_time
+
+
+def large(*, step: int = 0) -> bytes:
+    """A batch of large records."""
+    return build_batch([Record(timestamp=NOW + step * index, key=b"k", value=b"v" * 50_000) for index in range(12)])
+
+
+def test_large_records_are_looked_at_where_they_lie() -> None:
+    data = large()
+    accepted(data)
+    tracemalloc.start()
+    try:
+        accepted(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000 < len(data)
+
+
+def test_large_records_are_refused_or_rewritten_as_small_ones_are() -> None:
+    data = large(step=PLAIN.message_timestamp_after_max_ms // 4)
+    assert [5, 6, 7, 8, 9, 10, 11] == [index for index, _ in refused(data).record_errors]
+    assert b"\2k" == data[67:69], "a key of one byte"
+    assert ErrorCode.INVALID_RECORD is refused(resealed(patched(large(), 67, b"\4"))).error
+    stamped = accepted(large(), STAMPED)
+    assert NOW == stamped.log_append_time == stamped.batch.max_timestamp
+    assert [b"k"] * 12 == [record.key for record in iterate_records(stamped.batch)]
 
 
 @pytest.mark.parametrize("tail", [b"12345", GOOD[:40], GOOD[:-1]])
