@@ -66,8 +66,9 @@ class Housekeeping:
         CHORES[name].act(self)
 
     def hang_up_on_the_idle(self) -> None:
-        """Close connections of clients that sent nothing for `connections.max.idle.ms`."""
+        """Close connections of clients that sent nothing for `connections.max.idle.ms`; so do spare pages go."""
         node = self._node
+        node.store.spare.give_back(node.clock.now)
         for connection in list(node.connections.values()):
             silent_ms = node.clock.now - connection.last_active
             if not connection.broker and connection.idle and silent_ms > node.settings.config.connections_max_idle_ms:

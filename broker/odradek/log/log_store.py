@@ -17,8 +17,9 @@ __all__ = ["LogStore"]
 _SEGMENT_SHARE = 16
 """A segment is at most this fraction of all memory, so that dropping one does not empty the store."""
 _SEGMENT_BYTES_MIN = 64 * 1024
-_SPARE_SHARE = 16
-"""At most this fraction of all memory is kept, beside it, for the next segments."""
+_SPARE_SHARE = 4
+_LASTING_SPARE_SHARE = 16
+"""At most these fractions of all memory are kept, beside it, for the next segments: while they are used, and longer."""
 
 
 class LogStore:
@@ -29,7 +30,7 @@ class LogStore:
         self.room = bytes_max
         """Bytes left; kept by the logs. Appends of coordinators are never refused, so it may fall below zero."""
         self.segment_bytes = min(SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, bytes_max // _SEGMENT_SHARE))
-        self.spare = SparePages(bytes_max // _SPARE_SHARE)
+        self.spare = SparePages(bytes_max // _SPARE_SHARE, bytes_lasting=bytes_max // _LASTING_SPARE_SHARE)
         self.facts: list[Fact] = []
         """Facts about segments that were dropped to stay within the bound, for the node that takes them."""
         self.path = "memory"

@@ -211,3 +211,28 @@ def test_pages_go_back_to_the_system_when_nobody_has_needed_them_for_a_minute() 
     assert BIG == spare.bytes_kept
     spare.give_back(240_000)
     assert 0 == spare.bytes_kept
+
+
+def test_what_retention_drops_at_once_is_kept_while_as_much_is_written() -> None:
+    spare = SparePages(8 * BIG, bytes_lasting=2 * BIG)
+    for _ in range(10):
+        dropped(spare)
+    spare.give_back(1_000)
+    assert 8 * BIG == spare.bytes_kept
+    for second, kept in ((2, 3), (3, 0), (4, 0)):
+        for _ in range(5):
+            Segment(0, capacity=BIG, created=NOW, busy=True, spare=spare)
+        assert kept * BIG == spare.bytes_kept
+        for _ in range(5):
+            dropped(spare)
+        spare.give_back(second * 1_000 - 1)
+        assert (kept + 5) * BIG == spare.bytes_kept
+        spare.give_back(second * 1_000)
+        assert 5 * BIG == spare.bytes_kept, "what five are taken of in a second"
+    spare.give_back(5_000)
+    assert 2 * BIG == spare.bytes_kept, "nobody writes any more"
+    for now in (6_000, 59_999, 60_000, 119_999):
+        spare.give_back(now)
+        assert 2 * BIG == spare.bytes_kept
+    spare.give_back(120_000)
+    assert 0 == spare.bytes_kept
