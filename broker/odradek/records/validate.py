@@ -212,13 +212,13 @@ def _too_large(size: int, topic: TopicRules) -> InvalidBatch:
 
 
 def _validate(batch: Batch, topic: TopicRules, now: int, partition: int, *, at_once: bool) -> Validated | Rejected:
-    if at_once and (batch.record_count > RECORDS_AT_ONCE or len(batch.view) > BYTES_AT_ONCE):
+    if at_once and (batch.record_count > RECORDS_AT_ONCE or batch.batch_length > BYTES_AT_ONCE):
         raise TakesLong
     limit = topic.decompressed_bytes_max
     data: Readable
     if not batch.attributes & COMPRESSION_MASK:
         data = batch.view[HEADER_BYTES:]
-        if len(data) < COPIED_BYTES or len(data) < COPIED_RECORD_BYTES * batch.record_count:
+        if batch.batch_length < COPIED_BYTES or batch.batch_length < COPIED_RECORD_BYTES * batch.record_count:
             data = bytes(data)
     elif at_once:
         data = _expand_at_once(lambda most: record_payload(batch, limit=most), limit)
