@@ -44,6 +44,8 @@ INTRODUCTIONS: Mapping[str, str] = {
     ),
 }
 
+AGAIN = {2: "²", 3: "³", 4: "⁴", 5: "⁵"}
+
 
 def write(results: Results, expectations: Expectations, file: Path = FILE) -> None:
     """Write the page."""
@@ -100,7 +102,7 @@ def _sign(entry: Entry | None) -> str:
     outcome = entry.outcome
     match outcome.result:
         case "passed":
-            return f"✓{'²' if outcome.tries > 1 else ''} {outcome.seconds:.1f}"
+            return f"✓{AGAIN.get(outcome.tries, '')} {outcome.seconds:.1f}"
         case "lacking":
             return "–" if entry.expected else "**✗**"
         case "missing":

@@ -49,6 +49,11 @@ class Broker:
     secured: bool = False
     """Whether it asks who comes, over SASL_SSL, and lets them do what ACLs say."""
 
+    @property
+    def tries(self) -> int:
+        """More where connections are cut: kafkajs gives up when it loses one while it looks for its coordinator."""
+        return 5 if self.changes else 2
+
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
