@@ -201,7 +201,7 @@ def launched(level: int, release: str, brokers: int) -> list[RealKafka]:
         STARTED.append(kafka)
         kafka.start()
         return [kafka]
-    return cluster(brokers, level=level, **BUSY) if brokers > 1 else [started(level, **BUSY)]
+    return cluster(brokers, level=level, others=None, **BUSY) if brokers > 1 else [started(level, **BUSY)]
 
 
 def record(level: int, arguments: argparse.Namespace) -> int:

@@ -38,6 +38,7 @@ def scan(
     """Read log directories: partitions, producers, transactions, and what is broken; exit code 1 if anything is."""
     need("numpy", "rich")
     from odradek_pipeline.commands.preflight import check_log_directories
+    from odradek_pipeline.directories.place import cleaned_somewhere
     from odradek_pipeline.logs.files import path_of
     from odradek_pipeline.logs.summary import scan_directories
     from odradek_pipeline.logs.times import Span
@@ -45,7 +46,7 @@ def scan(
     span = Span.of(since, until, time.time_ns() // 1_000_000)
     here = [path_of(directory) for directory in directories]
     check_log_directories(here, topic or ())
-    summary = scan_directories(here, check_crc=check_crc, topics=topic or (), span=span)
+    summary = scan_directories(here, check_crc=check_crc, topics=topic or (), span=span, cleaned=cleaned_somewhere)
     if as_json:
         print(json.dumps(summary.as_json(), indent=2))
     else:

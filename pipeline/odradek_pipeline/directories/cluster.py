@@ -17,7 +17,9 @@ from odradek.records.batch import Batch, InvalidBatch, batches
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_metadata
 from odradek.wire.errors import DecodeError
+from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
 from odradek.wire.messages.topic_record import TopicRecord
 from odradek_pipeline.directories.levels import LevelChange, Levels
@@ -40,6 +42,10 @@ class Cluster:
     """When the topic that has this name now was made, ms; only of those that are in the log, not in a snapshot."""
     changes: list[LevelChange] = field(default_factory=list)
     """Of the level of transaction.version."""
+    compacted: set[str] = field(default_factory=set)
+    """Topics whose own config asks for compaction, or has asked for it."""
+    holders: dict[tuple[bytes, int], set[int]] = field(default_factory=dict)
+    """Of partitions that have moved the brokers that have, or had, a replica; by topic id."""
     is_whole: bool = False
     """Whether the log was read from its beginning, and not from a snapshot on."""
     unreadable: str = ""
@@ -58,6 +64,14 @@ class Cluster:
     def is_compacted(self, topic: str) -> bool:
         """Whether the topic's own config asks for compaction."""
         return "compact" in self.image.config(ResourceType.TOPIC, topic).get("cleanup.policy", "")
+
+    def held_by(self, topic: str, partition: int) -> frozenset[int]:
+        """The brokers that have a replica, or had one; none if the log does not know the partition."""
+        found = self.image.topic(topic)
+        image = self.image.partition(topic, partition)
+        if found is None or image is None:
+            return frozenset()
+        return frozenset((*image.replicas, *self.holders.get((found.id, partition), ())))
 
     def is_tiered(self, topic: str) -> bool:
         """Whether the topic's segments go to a store, and are removed here before the log begins later (KIP-405)."""
@@ -129,7 +143,22 @@ def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str], *, is_snap
             if not is_snapshot:
                 cluster.created[message.name] = record.timestamp
         elif isinstance(message, RemoveTopicRecord):
-            cluster.deleted[message.topic_id] = names.get(message.topic_id, "")
+            name = names.get(message.topic_id, "")
+            cluster.deleted[message.topic_id] = name
+            cluster.compacted.discard(name)
+        elif isinstance(message, PartitionChangeRecord) and message.replicas is not None:
+            held = cluster.holders.setdefault((message.topic_id, message.partition_id), set())
+            held.update(message.replicas)
+        elif isinstance(message, ConfigRecord) and _asks_for_compaction(message):
+            cluster.compacted.add(message.resource_name)
         elif isinstance(message, FeatureLevelRecord) and message.name == TRANSACTION_VERSION:
             cluster.changes.append(LevelChange(record.offset, record.timestamp, message.feature_level))
         yield message
+
+
+def _asks_for_compaction(record: ConfigRecord) -> bool:
+    return (
+        record.resource_type == ResourceType.TOPIC
+        and record.name == "cleanup.policy"
+        and "compact" in (record.value or "")
+    )

@@ -23,23 +23,57 @@ from odradek_pipeline.logs.log_dirs import PartitionDir, Surroundings, read_surr
 from odradek_pipeline.logs.remembered import SegmentMemory, open_memory
 from odradek_pipeline.logs.times import Span
 
-__all__ = ["Place"]
+__all__ = ["Place", "cleaned_somewhere", "cleaned_upto"]
 
 EVERYWHERE = 1 << 62
 
 
-def _cleaned_meanwhile(tree: Tree, around: Surroundings, cluster: Cluster | None) -> dict[tuple[str, int], int]:
-    """Partitions whose cleaner may have gone further than its checkpoint says, which was copied, or read, before them.
+def cleaned_upto(
+    tree: Tree, around: Surroundings, cluster: Cluster | None, audited: Iterable[PartitionDir]
+) -> dict[tuple[str, int], int]:
+    """Up to where compaction may have gone through the audited replica of each partition.
 
-    Of the topics of coordinators it is enough that the cleaner has been there at all.
+    The checkpoint beside a replica is of the cleaner of its own broker. Where that broker was running the checkpoint
+    was copied, or read, before the log was, and the cleaner may have gone further, or there for the first time. And a
+    broker that copies a log copies the gaps that the cleaners of others have made by then, of which its own checkpoint
+    says nothing.
     """
-    return {
-        one.key: EVERYWHERE
-        for one in around.replicas
-        if one.log_dir.is_running
-        and not one.topic.startswith("__")
-        and (one.key in tree.cleaned or (cluster is not None and cluster.is_compacted(one.topic)))
-    }
+    named = {key for log_dir in around.log_dirs.values() for key in log_dir.cleaned or ()} | tree.cleaned.keys()
+    compacted = frozenset() if cluster is None else cluster.compacted
+    found: dict[tuple[str, int], int] = {}
+    for one in audited:
+        own = (one.log_dir.cleaned or {}).get(one.key)
+        if own is not None:
+            found[one.key] = own
+        if one.key not in named and one.topic not in compacted:
+            continue
+        # What is missing in the coordinators' log says more than what may be: see `find_gaps_of_cleaners`.
+        goes_on = one.log_dir.is_running and (own is not None or one.topic != TRANSACTION_STATE)
+        if goes_on or _may_be_a_copy(one, len(around.of(one.key)), cluster):
+            found[one.key] = EVERYWHERE
+    return found
+
+
+def cleaned_somewhere(tree: Tree) -> dict[tuple[str, int], int]:
+    """The same of all replicas that there are."""
+    metadata = find_files(tree.roots, topics=[CLUSTER_METADATA])
+    around, cluster = read_surroundings(tree), read_cluster(metadata)
+    # Of a partition with several replicas each is as far as any.
+    return cleaned_upto(tree, around, cluster, around.replicas)
+
+
+def _may_be_a_copy(one: PartitionDir, replicas: int, cluster: Cluster | None) -> bool:
+    """Whether some of a replica may have come from another broker."""
+    has_had_leaders = bool(one.epochs) and one.epochs[-1][0] > 0
+    if replicas > 1:
+        return True
+    if cluster is None:
+        return has_had_leaders
+    holders = cluster.held_by(one.topic, one.partition)
+    others = holders - {one.log_dir.node_id}
+    if not holders or len(holders) > 1 or (others and one.log_dir.node_id >= 0):
+        return True
+    return not cluster.is_whole and has_had_leaders and len(cluster.image.brokers) > 1
 
 
 @dataclass(slots=True)
@@ -81,13 +115,15 @@ class Place:
         cluster = read_cluster(everything) if before is None else before.cluster
         # Read behind the listing: what was removed here by then had been noted before.
         remote = read_remote(everything, cluster)
-        everything.cleaned |= _cleaned_meanwhile(everything, around, cluster)
         wanted = tuple(topics)
         if wanted:
             everything = everything.of_topics(wanted)
         span = span or Span()
         everything, cut = span.applied(everything)
         chosen = choose_replicas(around.replicas, everything.files, cluster)
+        listed = frozenset(chosen)
+        audited = (one for one in around.replicas if one.path in listed)
+        everything.cleaned = cleaned_upto(everything, around, cluster, audited)
         tree = one_replica_each(everything, chosen)
         memory = None
         if state is not None:
@@ -102,6 +138,12 @@ class Place:
         if all(one.log_dir.was_stopped_cleanly for one in self.around.replicas):
             return self
         return Place.of(self.directories, self.topics, state=state, span=self.span, before=self)
+
+    def find_gaps_of_cleaners(self, gaps: Iterable[tuple[str, int]]) -> None:
+        """Partitions with gaps of a running broker's coordinators' log: its cleaner has been there for the first time
+        while it was copied, or read. A log without a gap has whatever its coordinator has written."""
+        running = {one.key for one in self.audited() if one.log_dir.is_running}
+        self.tree.cleaned |= {key: EVERYWHERE for key in gaps if key[0] == TRANSACTION_STATE and key in running}
 
     def forget(self) -> None:
         """What was remembered of segments that are no more."""

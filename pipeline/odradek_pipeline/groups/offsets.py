@@ -58,22 +58,27 @@ class GroupOffsets:
     """By topic id and partition how far share groups have acknowledged, at most."""
 
 
-def read_group_offsets(files: Iterable[LogFile]) -> GroupOffsets:
+def read_group_offsets(files: Iterable[LogFile], cleaned: Mapping[Partition, int] | None = None) -> GroupOffsets:
     """The groups' logs. Whole partitions of them: what is committed last stands behind what it takes the place of.
 
-    Offsets of transactions are left out: whether they count is in a marker behind them. Damage is told of by the pass
-    over all segments.
+    They are `cleaned` up to there, or up to where their checkpoints say. Offsets of transactions are left out: whether
+    they count is in a marker behind them. Damage is told of by the pass over all segments.
     """
     by_partition: dict[Partition, list[LogFile]] = {}
     for file in files:
         if file.topic in LOGS_OF_GROUPS and file.kind is FileKind.SEGMENT:
             by_partition.setdefault((file.topic, file.partition), []).append(file)
-    return merged([_READERS[key[0]](segments) for key, segments in by_partition.items()])
+    return merged(
+        [
+            _READERS[key[0]](segments, _is_whole(segments, (cleaned or {}).get(key, 0)))
+            for key, segments in by_partition.items()
+        ]
+    )
 
 
-def _read_groups(segments: list[LogFile]) -> GroupOffsets:
+def _read_groups(segments: list[LogFile], is_whole: bool) -> GroupOffsets:
     latest: dict[tuple[str, str, int], Committed] = {}
-    log, told = GroupLog(_is_whole(segments)), _Once()
+    log, told = GroupLog(is_whole), _Once()
     for path, position, record, key, value in _decoded(segments, GROUP_RECORDS, told):
         if isinstance(key, OffsetCommitKey):
             at = key.group, key.topic, key.partition
@@ -87,8 +92,8 @@ def _read_groups(segments: list[LogFile]) -> GroupOffsets:
     return GroupOffsets(_highest(((at[1], at[2]), one) for at, one in latest.items()), told.problems)
 
 
-def _read_shares(segments: list[LogFile]) -> GroupOffsets:
-    log, told = ShareLog(_is_whole(segments)), _Once()
+def _read_shares(segments: list[LogFile], is_whole: bool) -> GroupOffsets:
+    log, told = ShareLog(is_whole), _Once()
     places: dict[tuple[bytes, int], Committed] = {}
     for path, position, record, key, value in _decoded(segments, SHARE_RECORDS, told):
         for name, detail in log.add(key, value):
@@ -117,11 +122,11 @@ class _Once:
         self.names.add(name)
 
 
-def _is_whole(segments: list[LogFile]) -> bool:
+def _is_whole(segments: list[LogFile], cleaned: int) -> bool:
     """Whether nothing was removed of a log, neither by retention nor by compaction."""
     first = segments[0]
     log_dir = read_log_dir(str(Path(first.path).parent.parent))
-    return first.base_offset == 0 and not log_dir.cleaned_upto((first.topic, first.partition))
+    return first.base_offset == 0 and not max(cleaned, log_dir.cleaned_upto((first.topic, first.partition)))
 
 
 def _decoded(

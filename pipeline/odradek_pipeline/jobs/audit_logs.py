@@ -42,6 +42,7 @@ from odradek_pipeline.logs.layout import (
     find_files,
     problem,
 )
+from odradek_pipeline.logs.log_dirs import PartitionDir
 from odradek_pipeline.logs.payload import TransactionRecord, transaction_log
 from odradek_pipeline.logs.scan import scan_segments
 from odradek_pipeline.logs.scanned import Scan
@@ -121,15 +122,16 @@ def audit_logs(
     place = Place.of(directories, topics, state=state, span=span)
     step = progress.step if progress is not None else lambda name: None
     step("reading")
-    groups = read_group_offsets(place.tree.files)
-    before, first = coordinators_now(place.tree), Scan()
+    groups = read_group_offsets(place.tree.files, place.tree.cleaned)
+    before, first = coordinators_now(place.tree), Scan(cleaned=place.tree.cleaned)
     decided = transaction_log(place.tree.files, first)
     place = place.behind_decisions(state)
     tree = place.tree
-    scan = Scan(check_crc=check_crc, memory=place.memory, problems=list(tree.problems))
+    scan = Scan(check_crc=check_crc, memory=place.memory, problems=list(tree.problems), cleaned=tree.cleaned)
     scan.reading = progress.reading if progress is not None else None
     batches = read_batches(tree.files, scan)
     scan.reading = None
+    place.find_gaps_of_cleaners(gaps_of(real_jumps(batches, tree.cleaned)))
     step("checking transactions")
     txns = transactions(batches)
     if coordinators_now(tree) == before:
@@ -254,9 +256,15 @@ def real_jumps(rows: pd.DataFrame, cleaned: Mapping[tuple[str, int], int]) -> pd
     return ordered[~(gap & (internal | (ordered["base_offset"] <= upto)))]
 
 
+def gaps_of(jumps: pd.DataFrame) -> set[tuple[str, int]]:
+    """The partitions in which offsets are missing."""
+    gaps = jumps[jumps["base_offset"] > jumps["previous_offset"] + 1]
+    return {(str(topic), int(partition)) for topic, partition in zip(gaps["topic"], gaps["partition"], strict=True)}
+
+
 def read_states(tree: Tree, scan: Scan) -> list[TransactionRecord]:
     """The coordinators' log; what the pass over all segments has noted already is not noted again."""
-    second = Scan()
+    second = Scan(cleaned=tree.cleaned)
     records = transaction_log(tree.files, second)
     note_states(scan, second)
     return records
@@ -406,14 +414,32 @@ def is_proven(row: Mapping[str, Any], tree: Tree, evidence: Evidence, coordinato
     return evidence.proof.hangs(row, of, segments_of(row, tree), coordinators.longest_ms)
 
 
+def removed_meanwhile(jumps: pd.DataFrame, audited: Iterable[PartitionDir]) -> list[Problem]:
+    """Whole segments that are missing between others in the directory of a broker that had not closed it.
+
+    Its broker may have removed all segments up to there while they were copied: those before had been copied by then.
+    """
+    running = {one.path for one in audited if one.log_dir.is_running}
+    found = []
+    for row in jumps.to_dict("records"):
+        begins = row["position"] == 0 and row["base_offset"] == row["segment"]
+        if begins and row["base_offset"] > row["previous_offset"] + 1 and str(Path(row["path"]).parent) in running:
+            detail = (
+                f"no segment has the offsets from {row['previous_offset'] + 1} to {row['base_offset'] - 1}: its broker "
+                "was running, and may have deleted them, with those before, while they were copied"
+            )
+            found.append(problem(row["path"], 0, "vanished", detail, severity="info", offset=row["base_offset"]))
+    return found
+
+
 def _without_vanished(found: list[dict[str, Any]], scan: Scan) -> None:
-    """Of a partition of which a segment was deleted while it was read, nothing that is told is proven."""
+    """Of a partition of which a segment was deleted while it was read, or copied, nothing that is told is proven."""
     gone = [one.path for one in scan.problems if one.problem == "vanished" and one.path.endswith(FileKind.SEGMENT)]
     places = {str(Path(path).parent) for path in gone}
     partitions = {Path(path).parent.name for path in gone}
     if not gone:
         return
-    why = "; a segment of the partition was deleted while it was read: audit again"
+    why = "; a segment of the partition was deleted while it was read, or copied: audit again"
     for row in found:
         if row["severity"] == Severity.BAD and f"{row['topic']}-{row['partition']}" in partitions:
             row["severity"] = str(Severity.INFO)
@@ -486,6 +512,7 @@ def conclude(
         for row in evidence.lacking.to_dict("records")
     }
     scan.problems = while_running(scan.problems, place.around.replicas, place.everything.of(FileKind.SEGMENT))
+    scan.problems += removed_meanwhile(evidence.jumps, audited)
     _without_vanished(found, scan)
     findings = Findings(
         found,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from odradek_pipeline.jobs.audit_logs import (
     conclude,
     coordinator_count,
     coordinators_now,
+    gaps_of,
     known_around,
     missing_coordinators,
     problems_of,
@@ -176,6 +177,7 @@ class _Audit(SparkAudit):
         headers = self.growing("batches", arrow_schema(HEADERS))
         problems, edges, totals = self.problems_and_edges(self.read("audit", list(map(str, partitions)), headers))
         scan.problems += problems
+        self.place.find_gaps_of_cleaners(gaps_of(real_jumps(edges, self.tree.cleaned)))
         headers.ended()
         batches = headers.rows(self.spark)
         scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT)) - scan.bytes_remembered
@@ -261,16 +263,10 @@ class _Audit(SparkAudit):
             self.range_bytes,
             "" if memory is None else str(memory.folder),
             self.place.span if table == "audit" else Span(),
-            self.compacted(),
+            self.tree.cleaned,
             FAR if self.not_after is None else self.not_after,
         )
         return planned(self.spark, options, into)
-
-    def compacted(self) -> dict[tuple[str, int], int]:
-        """Below which offset compaction explains what is missing; in internal topics everywhere."""
-        return {
-            key: FAR if key[0].startswith("__") and offset > 0 else offset for key, offset in self.tree.cleaned.items()
-        }
 
     def problems(self, *tables: DataFrame) -> list[list[Problem]]:
         """Those of each table."""
@@ -448,11 +444,12 @@ class _Audit(SparkAudit):
         for file in self.tree.of(FileKind.SEGMENT):
             if file.size and file.topic in LOGS_OF_GROUPS:
                 by_directory.setdefault(str(Path(file.path).parent), []).append(file)
+        cleaned = {key: upto for key, upto in self.tree.cleaned.items() if key[0] in LOGS_OF_GROUPS}
         if sum(file.size for files in by_directory.values() for file in files) <= SMALL_BYTES:
-            return merged(map(read_group_offsets, by_directory.values()))
+            return merged(read_group_offsets(files, cleaned) for files in by_directory.values())
         context = self.spark.sparkContext
         tasks = context.parallelize(list(by_directory.values()), len(by_directory))
-        return merged(tasks.map(read_group_offsets).collect())
+        return merged(tasks.map(partial(read_group_offsets, cleaned=cleaned)).collect())
 
     def compared(self) -> list[Problem]:
         """What replicas say of each other; each partition by one task."""

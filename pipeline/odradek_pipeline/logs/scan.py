@@ -8,7 +8,7 @@ where an index entry says that a batch begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def following_segments(listed: Iterable[LogFile]) -> dict[str, int | None]:
 
 def scan_segments(listed: Sequence[LogFile], scan: Scan) -> Iterator[Chunk]:
     """The headers of every segment."""
-    parts = plan_ranges(listed, range_bytes=0)
+    parts = plan_ranges(listed, range_bytes=0, cleaned=scan.cleaned)
     done, total = 0, sum(part.size for part in parts)
     for part in parts:
         for chunk in scan_range(part, scan):
@@ -140,8 +140,13 @@ def _checked(chunks: Sequence[Chunk], part: ByteRange, scan: Scan) -> Iterator[C
 # ---------------------------------------------------------------------- planning
 
 
-def plan_ranges(listed: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES) -> list[ByteRange]:
-    """Segments as ranges of about `range_bytes`, cut where the sparse index says a batch begins; 0 cuts none."""
+def plan_ranges(
+    listed: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES, cleaned: Mapping[tuple[str, int], int] | None = None
+) -> list[ByteRange]:
+    """Segments as ranges of about `range_bytes`, cut where the sparse index says a batch begins; 0 cuts none.
+
+    `cleaned` is how far compaction may have gone in a partition, where that is further than its checkpoint says.
+    """
     ranges: list[ByteRange] = []
     following = following_segments(listed)
     for file in listed:
@@ -150,9 +155,10 @@ def plan_ranges(listed: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES) ->
             log_dir = read_log_dir(str(Path(file.path).parent.parent))
             unflushed = log_dir.is_unflushed(file, after)
             active = after is None and not log_dir.was_stopped_cleanly
-            cleaned = log_dir.cleaned_upto((file.topic, file.partition))
+            key = (file.topic, file.partition)
+            upto = max(log_dir.cleaned_upto(key), (cleaned or {}).get(key, 0))
             cuts = [0, *(_cuts(file, range_bytes) if range_bytes else ()), -1]
-            about = (active, unflushed, cleaned, after is None)
+            about = (active, unflushed, upto, after is None)
             ranges += [ByteRange(file, start, end, *about) for start, end in pairwise(cuts)]
     return ranges
 

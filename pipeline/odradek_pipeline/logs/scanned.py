@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from odradek_pipeline.logs.layout import LogFile, Problem, problem
@@ -20,6 +20,8 @@ class Scan:
     """What earlier scans have found in segments that have not changed since."""
     reading: Callable[[int, int], None] | None = None
     """Told how many of how many bytes are behind."""
+    cleaned: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """How far compaction may have gone in a partition, where that is further than its checkpoint says."""
     bytes_read: int = 0
     bytes_remembered: int = 0
     batches: int = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from odradek_pipeline.logs.layout import FileKind, LogFile, Problem, find_files
+from odradek_pipeline.logs.layout import FileKind, LogFile, Problem, Tree, find_files
 from odradek_pipeline.logs.payload import transaction_log
 from odradek_pipeline.logs.scan import TRANSACTIONAL, Chunk, scan_segments
 from odradek_pipeline.logs.scanned import Scan
@@ -82,11 +82,16 @@ def scan_directories(
     check_crc: bool = False,
     topics: Iterable[str] = (),
     span: Span | None = None,
+    cleaned: Callable[[Tree], Mapping[tuple[str, int], int]] | None = None,
 ) -> ScanSummary:
-    """Read every file of every partition below these directories; with a span only what lies in it."""
+    """Read every file of every partition below these directories; with a span only what lies in it.
+
+    `cleaned` tells how far compaction may have gone in each partition; without it the checkpoints beside them do.
+    """
     began = time.perf_counter()
     tree, _ = (span or Span()).applied(find_files(directories, topics=topics))
-    scan = Scan(check_crc=check_crc, problems=list(tree.problems))
+    upto = {} if cleaned is None else cleaned(tree)
+    scan = Scan(check_crc=check_crc, problems=list(tree.problems), cleaned=upto)
     rows: dict[str, PartitionSummary] = {}
     producers: dict[str, set[int]] = {}
     for file in tree.of(FileKind.SEGMENT):
@@ -108,7 +113,7 @@ def scan_directories(
         batches=scan.batches,
         crc_checked=check_crc,
     )
-    summary.transactions = _last_states(tree.files, scan)
+    summary.transactions = _last_states(tree.files, scan, upto)
     summary.seconds = time.perf_counter() - began
     return summary
 
@@ -128,9 +133,9 @@ def _add_sidecars(files: Iterable[LogFile], rows: dict[str, PartitionSummary], s
             row.producers_in_snapshot = len(sidecar.entries)
 
 
-def _last_states(files: Iterable[LogFile], scan: Scan) -> dict[str, int]:
+def _last_states(files: Iterable[LogFile], scan: Scan, cleaned: Mapping[tuple[str, int], int]) -> dict[str, int]:
     """Problems inside batches were noted by the first pass, if they are of headers; only new ones are kept."""
-    second = Scan()
+    second = Scan(cleaned=cleaned)
     states: dict[str, str] = {}
     for record in transaction_log(files, second):
         states[record.transactional_id] = record.state

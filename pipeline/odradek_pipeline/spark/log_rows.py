@@ -48,7 +48,8 @@ class SourceOptions:
     state: str = ""
     span: Span = field(default_factory=Span)
     cleaned: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """Below which offset of a partition compaction explains gaps, which are then no jumps."""
+    """Below which offset of a partition compaction explains gaps, which are then no jumps; in internal topics
+    everywhere, where it is known at all."""
     not_after: int = FAR
     """The time on the wall, ms: records of later ones are nobody's clock."""
 
@@ -162,6 +163,8 @@ def _audit(chunk: Chunk, options: SourceOptions) -> pa.RecordBatch:
     previous[1:] = columns["last_offset"][:-1]
     jump = columns["base_offset"] != previous + 1
     upto = options.cleaned.get((chunk.file.topic, chunk.file.partition), 0)
+    if upto > 0 and chunk.file.topic.startswith("__"):
+        upto = FAR
     jump &= (columns["base_offset"] <= previous) | (columns["base_offset"] > upto)
     jump[0] = True
     last = np.zeros(len(chunk), bool)

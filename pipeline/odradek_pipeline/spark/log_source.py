@@ -84,7 +84,8 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         files = self.pruned(self.options.files())
-        return pack(plan_ranges(files, range_bytes=self.options.range_bytes), self.options.range_bytes)
+        ranges = plan_ranges(files, range_bytes=self.options.range_bytes, cleaned=self.options.cleaned)
+        return pack(ranges, self.options.range_bytes)
 
     def pruned(self, files: list[LogFile]) -> list[LogFile]:
         """Without what the filters rule out."""

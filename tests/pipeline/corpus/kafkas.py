@@ -100,8 +100,13 @@ def stopped(kafka: RealKafka) -> list[RealKafka]:
     return [kafka]
 
 
-def cluster(count: int = 3, *, level: int = 2, **properties: str) -> list[RealKafka]:
-    """Three brokers, or as many as are asked for; the first is the controller as well."""
+def cluster(
+    count: int = 3, *, level: int = 2, others: Mapping[str, str] | None = None, **properties: str
+) -> list[RealKafka]:
+    """Three brokers, or as many as are asked for; the first is the controller as well.
+
+    `others` are properties that all but the first have otherwise.
+    """
     in_sync = str(count - 1)
     named = {
         "offsets.topic.replication.factor": str(count),
@@ -117,7 +122,11 @@ def cluster(count: int = 3, *, level: int = 2, **properties: str) -> list[RealKa
     nodes = [first]
     for node_id in range(2, count + 1):
         node = RealKafka(
-            properties=QUIET | named, jvm_options=SMALL_JVM, start_timeout_s=240, node_id=node_id, joins=first
+            properties=QUIET | named | dict(others or {}),
+            jvm_options=SMALL_JVM,
+            start_timeout_s=240,
+            node_id=node_id,
+            joins=first,
         )
         STARTED.append(node)
         node.start()
