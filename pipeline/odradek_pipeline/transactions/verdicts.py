@@ -149,7 +149,7 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
     if row["wrong"]:
         decided = "PrepareAbort" if row["outcome"] == "commit" else "PrepareCommit"
         detail = f"its coordinator decided {decided}, and the marker here says {row['outcome']}"
-        found.append(anomaly("txn-wrong-outcome", Severity.BAD, detail, **marker))
+        found.append(anomaly("txn-wrong-outcome", _if_told(row, coordinators, facts), detail, **marker))
     is_undecided = row["undecided"] and row["outcome"] == "commit" and row["batches"] > 0 and not row["wrong"]
     is_level_2 = (row["producer_id"], row["epoch"]) in coordinators.level_2
     if is_undecided and is_level_2 and coordinators.has_history(row["producer_id"]):
