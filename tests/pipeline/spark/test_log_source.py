@@ -24,6 +24,7 @@ from tests.pipeline.planting import (
     repeat,
     segment,
 )
+from tests.pipeline.record_running import RUNNING, unpacked
 from tests.pipeline.running_copies import grown_old, hung, whole
 
 from odradek.records.record import Record, build_batch
@@ -168,6 +169,17 @@ def test_gaps_of_compaction_are_none_on_spark(spark: SparkSession, recorded: Rec
     spread = audit_logs_on_spark(spark, [directory], tmp_path / "out")
     assert not spread.is_bad
     assert found(audit_logs([directory])) == found(spread)
+
+
+def test_gaps_of_other_brokers_cleaners_are_none_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """A replica that was copied from a compacted log; and the coordinators' log of a broker that was running, which had
+    been cleaned for the first time when it was copied."""
+    copied = unpack("compacted_before_it_was_copied", tmp_path) / "broker-2"
+    cleaned = unpacked(RUNNING / "level_1-16.tar.gz", tmp_path / "running")
+    for number, directory in enumerate((copied, cleaned)):
+        spread = audit_logs_on_spark(spark, [directory], tmp_path / f"out-{number}")
+        assert not spread.is_bad
+        assert found(audit_logs([directory])) == found(spread)
 
 
 def test_causes_are_the_same_on_spark(spark: SparkSession, tmp_path: Path) -> None:
