@@ -241,9 +241,11 @@ def _read_committed(bootstrap: str, partition: int) -> list[str]:
     ends = time.monotonic() + TIMEOUT_S
     while time.monotonic() < ends:
         message = consumer.poll(1)
-        if message is not None and message.error() is not None:
+        error = None if message is None else message.error()
+        if error is not None and KafkaError._PARTITION_EOF == error.code():
             break
-        if message is not None:
+        # Other errors are those of a client that connects again.
+        if message is not None and error is None:
             found.append((message.value() or b"").decode().rstrip("."))
     consumer.close()
     return found
