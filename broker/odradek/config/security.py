@@ -5,15 +5,26 @@ one listener, or as `listener.name.NAME.MECHANISM.KEY` for one mechanism of one 
 precedence (KIP-103, 226). Names of listeners and mechanisms are in lower case in such keys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.config.keys import Key, Kind, Rule, Value, boolean, choices, integer, keys_of, listing, long, string
+from odradek.config.keys import (
+    Annotated,
+    Key,
+    Kind,
+    Rule,
+    Value,
+    boolean,
+    choices,
+    integer,
+    keys_of,
+    listing,
+    long,
+    string,
+)
 
 __all__ = ["KEYS", "LISTENER_PREFIX", "PER_MECHANISM", "RECONFIGURABLE", "SecurityConfig", "is_listener_key", "key_of"]
 

@@ -1,13 +1,10 @@
 """The broker keys of share groups (KIP-932): groups and locks of records, and the share coordinator's topic."""
 
-from __future__ import annotations
-
 import re
-from typing import Annotated
 
 from msgspec import Struct
 
-from odradek.config.keys import Kind, Rule, Scope, Value, boolean, integer, short, string
+from odradek.config.keys import Annotated, Kind, Rule, Scope, Value, boolean, integer, short, string
 
 __all__ = ["BY_DURATION", "ShareConfig", "duration_ms", "offset_reset"]
 

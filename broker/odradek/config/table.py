@@ -6,7 +6,7 @@ broker, dynamic default of the cluster, static value, default.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from odradek.config.addresses import parse_overrides
 from odradek.config.keys import (
     INT_MAX,
     LONG_MAX,
+    Annotated,
     BadValue,
     ConfigSource,
     Key,
