@@ -1,9 +1,11 @@
-"""MessageSpec -> Python source: one module per message, and one index of all.
+"""MessageSpec -> Python source: up to three modules per message, and one index of all.
 
     python -m odradek.wire.generate        writes messages/ again, and says what changed
 
 A module holds the message's Structs, one `read_vN` and `write_vN` for each layout that differs from the others,
-and its schema as a string, which is parsed only when something goes wrong or somebody asks.
+and its schema as a string, which is parsed only when something goes wrong or somebody asks. The readers and the writers
+of requests and responses have modules of their own (`…_reader`, `…_writer`): a broker reads requests and writes
+responses, and loads no more.
 The output is neither edited nor committed; a test proves that it is what this generator would write.
 Standard library only: it runs in the isolated environment of a build.
 """
@@ -40,6 +42,8 @@ Generated from {path}. Do not edit.
 from __future__ import annotations
 '''
 
+_TABLES = {"read": "READERS", "write": "WRITERS"}
+
 _Emitter: TypeAlias = Callable[[MessageSpec, int, set[str]], list[str]]
 
 
@@ -51,11 +55,10 @@ def generate(schemas: Path = SCHEMAS) -> dict[str, str]:
         spec = load(path)
         if spec.name != path.stem:
             raise SchemaError(f"{path}: holds {spec.name}")
-        name = f"{spec.module_name}.py"
-        if name in files:
+        made = message_sources(spec, path.read_text(encoding="utf-8"), f"{path.parent.name}/{path.name}")
+        if not files.keys().isdisjoint(made):
             raise SchemaError(f"{path}: a second {spec.name}")
-        source = path.read_text(encoding="utf-8")
-        files[name] = message_source(spec, source, f"protocol_schemas/{path.parent.name}/{path.name}")
+        files |= made
         specs.append(spec)
     if not specs:
         raise SchemaError(f"{schemas}: no schemas there")
@@ -82,28 +85,59 @@ def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
+def message_sources(spec: MessageSpec, schema: str, path: str) -> dict[str, str]:
+    """The modules of one message, by file name: its classes, its readers and its writers."""
+    path = f"protocol_schemas/{path}"
+    if spec.type not in ("request", "response"):
+        return {f"{spec.module_name}.py": message_source(spec, schema, path)}
+    return {
+        f"{spec.module_name}.py": _module(spec, "", path, [*_classes(spec), *_constants(spec, schema)]),
+        f"{spec.module_name}_reader.py": _module(spec, "Readers of ", path, _reading(spec)),
+        f"{spec.module_name}_writer.py": _module(spec, "Writers of ", path, _writing(spec)),
+    }
+
+
 def message_source(spec: MessageSpec, schema: str, path: str, *, below: Collection[str] = ()) -> str:
-    """The module of one message.
+    """One module with all of a message.
 
     For a message of a dialect (`spec.extends`) `below` names the structs that the ordinary one has, too.
     """
-    unpacked: set[str] = set()
-    packed: set[str] = set()
-    readers = _functions(spec, "read", unpacked)
-    writers = _functions(spec, "write", packed)
-    classes = [line for struct in spec.structs() for line in _class(struct, spec, below)]
-    body = Source()
-    for names, prefix, method in ((unpacked, "unpack", "unpack_from"), (packed, "pack", "pack")):
-        for codes in sorted(name.split() for name in names):
-            body(f'{prefix}_{format_name(codes)} = struct.Struct(">{"".join(codes)}").{method}')
-    for struct in sorted(_compared(spec)):
-        body(f"DEFAULT_{struct.upper()} = {struct}()")
-    body.lines += readers.lines + writers.lines
-    body.lines += _tables(spec, readers.shared, writers.shared, schema)
-    text = "\n".join([*classes, "", "", *body.lines]) + "\n"
+    lines = [*_classes(spec, below), *_reading(spec), *_writing(spec), *_constants(spec, schema)]
+    return _module(spec, "", path, lines)
+
+
+def _module(spec: MessageSpec, what: str, path: str, lines: list[str]) -> str:
     api = f", API {spec.api_key}" if spec.api_key is not None else ""
-    head = _HEADER.format(title=f"{spec.name}{api}, versions {spec.versions}.", path=path)
+    head = _HEADER.format(title=f"{what}{spec.name}{api}, versions {spec.versions}.", path=path)
+    text = "\n".join(lines) + "\n"
     return head + _imports(text, spec) + text
+
+
+def _classes(spec: MessageSpec, below: Collection[str] = ()) -> list[str]:
+    return [line for struct in spec.structs() for line in _class(struct, spec, below)]
+
+
+def _reading(spec: MessageSpec) -> list[str]:
+    """The readers, and their table by version."""
+    formats: set[str] = set()
+    readers = _functions(spec, "read", formats)
+    return ["", "", *_layouts(formats, "unpack", "unpack_from"), *readers.lines, "", "", *_table("read", readers)]
+
+
+def _writing(spec: MessageSpec) -> list[str]:
+    """The writers, and their table by version."""
+    formats: set[str] = set()
+    writers = _functions(spec, "write", formats)
+    defaults = [f"DEFAULT_{struct.upper()} = {struct}()" for struct in sorted(_compared(spec))]
+    layouts = _layouts(formats, "pack", "pack")
+    return ["", "", *layouts, *defaults, *writers.lines, "", "", *_table("write", writers)]
+
+
+def _layouts(formats: set[str], prefix: str, method: str) -> list[str]:
+    return [
+        f'{prefix}_{format_name(codes)} = struct.Struct(">{"".join(codes)}").{method}'
+        for codes in sorted(name.split() for name in formats)
+    ]
 
 
 def index_source(specs: Iterable[MessageSpec]) -> str:
@@ -313,35 +347,42 @@ def _compared(spec: MessageSpec) -> set[str]:
     }
 
 
-def _tables(spec: MessageSpec, readers: dict[int, int], writers: dict[int, int], schema: str) -> list[str]:
-    """The tables of a module for the registry."""
-    out = Source()
-    out("")
-    out("")
-    out(f"MESSAGE = {spec.name}")
-    out(f"API_KEY: int | None = {spec.api_key}")
-    out(f"VERSIONS = ({spec.versions.lowest}, {spec.versions.highest})")
-    out(f"FLEXIBLE: int | None = {_flexible(spec)}")
-    for table, verb, shared in (("READERS", "read", readers), ("WRITERS", "write", writers)):
-        with out.block(f"{table} = {{"):
-            for version, first in shared.items():
-                out(f"{version}: {verb}_v{first},")
-        out("}")
-    out(f"SCHEMA = {json.dumps(json.dumps(json.loads(schema), separators=(',', ':')))}")
-    return out.lines
+def _constants(spec: MessageSpec, schema: str) -> list[str]:
+    """What the registry knows of a message without its readers and writers."""
+    return [
+        "",
+        "",
+        f"MESSAGE = {spec.name}",
+        f"API_KEY: int | None = {spec.api_key}",
+        f"VERSIONS = ({spec.versions.lowest}, {spec.versions.highest})",
+        f"FLEXIBLE: int | None = {_flexible(spec)}",
+        f"SCHEMA = {json.dumps(json.dumps(json.loads(schema), separators=(',', ':')))}",
+    ]
+
+
+def _table(verb: str, functions: _Functions) -> list[str]:
+    entries = [f"    {version}: {verb}_v{first}," for version, first in functions.shared.items()]
+    return [f"{_TABLES[verb]} = {{", *entries, "}"]
 
 
 def _imports(text: str, spec: MessageSpec) -> str:
     words = set(re.findall(r"\w+", text))
+    has_classes = "MESSAGE" in words
+    tells = has_classes and _tells_its_answer(spec)
+    errors = [name for name in ("decode_error", "encode_error") if name in words]
     names = sorted(name for name in primitives.__all__ if name in words)
-    lines = ["", "import struct"]
-    lines += ["from typing import TYPE_CHECKING, TypeAlias"] if _tells_its_answer(spec) else []
-    lines += ["", "import msgspec", ""]
-    lines += ["from odradek.wire.explain import decode_error, encode_error"]
-    lines += [f"from odradek.wire.primitives import {', '.join(names)}"]
+    structs = sorted(struct.name for struct in spec.structs() if struct.name in words)
+    lines = [""] if errors or tells else []
+    lines += ["import struct"] if errors else []
+    lines += ["from typing import TYPE_CHECKING, TypeAlias"] if tells else []
+    lines += ["", "import msgspec", ""] if has_classes else [""]
+    lines += [f"from odradek.wire.explain import {', '.join(errors)}"] if errors else []
+    if not has_classes:
+        lines += [f"from odradek.wire.messages.{spec.module_name} import {', '.join([*structs, 'SCHEMA'])}"]
+    lines += [f"from odradek.wire.primitives import {', '.join(names)}"] if names else []
     if spec.extends is not None:
         lines += [f"from odradek.wire.messages import {spec.extends} as ordinary", "", f'EXTENDS = "{spec.extends}"']
-    if _tells_its_answer(spec):
+    if tells:
         answer = f"{spec.name.removesuffix('Request')}Response"
         lines += ["", "if TYPE_CHECKING:", "    from odradek.wire.api import RequestOf"]
         lines += [f"    from odradek.wire.messages.{snake_case(answer)} import {answer}", ""]

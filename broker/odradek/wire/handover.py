@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -35,13 +35,29 @@ SURELY_SHORT = 8191
 @cache
 def hand(cls: type[msgspec.Struct], version: int) -> Hand:
     """The hand of one version. Raises ValueError for a version that the message does not have."""
-    slow = through_bytes(registry.reader(cls, version), registry.writer(cls, version))
+    lowest, highest = registry.valid_versions(cls)
+    if not lowest <= version <= highest:
+        raise ValueError(f"{cls.__name__} has versions {lowest} to {highest}, not {version}")
     lines = _Emitter(registry.spec(cls), version).function()
     namespace = dict(vars(sys.modules[cls.__module__]))
-    namespace |= {"slow": slow, "ZERO_UUID": bytes(16)}
+    namespace |= {"slow": _SlowHand(cls, version), "ZERO_UUID": bytes(16)}
     exec(compile("\n".join(lines), f"<hand of {cls.__name__} v{version}>", "exec"), namespace)
     made: Hand = namespace["hand"]
     return made
+
+
+class _SlowHand:
+    """The way through the bytes; its reader and writer are loaded when a message first needs it."""
+
+    def __init__(self, cls: type[msgspec.Struct], version: int) -> None:
+        self._of = cls, version
+
+    def __call__(self, message: msgspec.Struct) -> msgspec.Struct:
+        return self._hand(message)
+
+    @cached_property
+    def _hand(self) -> Hand:
+        return through_bytes(registry.reader(*self._of), registry.writer(*self._of))
 
 
 def through_bytes(read: Reader[msgspec.Struct], write: Writer[msgspec.Struct]) -> Hand:

@@ -6,7 +6,6 @@ processes never see one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator
 from functools import cache
 from types import ModuleType
@@ -37,7 +36,7 @@ def long_reader(cls: type[M], version: int) -> LongReader[M]:
     body = reader_source(registry.spec(cls), version, set(), gives_way=True)
     end = ["        return message, pos", "    except READ_ERRORS:"]
     end.append(f"        raise decode_error(SCHEMA, {version}, buf, start) from None")
-    made: LongReader[M] = _beside(cls, "read(buf, pos)", [*body, *end]).read
+    made: LongReader[M] = _beside(cls, "reader", "read(buf, pos)", [*body, *end]).read
     return made
 
 
@@ -48,14 +47,14 @@ def long_writer(cls: type[M], version: int) -> LongWriter[M]:
 
     body = writer_source(registry.spec(cls), version, set(), gives_way=True)
     end = ["    except WRITE_ERRORS:", f"        raise encode_error(SCHEMA, {version}, message) from None"]
-    made: LongWriter[M] = _beside(cls, "write(message, out, splices)", [*body, *end]).write
+    made: LongWriter[M] = _beside(cls, "writer", "write(message, out, splices)", [*body, *end]).write
     return made
 
 
-def _beside(cls: type[Struct], signature: str, lines: list[str]) -> ModuleType:
-    """A module with all names of the message's own, and one function more."""
+def _beside(cls: type[Struct], codec: str, signature: str, lines: list[str]) -> ModuleType:
+    """A module with all names of the message's ordinary readers or writers, and one function more."""
     source = "\n".join([f"from __future__ import annotations\ndef {signature}:", "    yield 0", *lines])
     module = ModuleType(f"{cls.__module__}_long")
-    vars(module).update(vars(sys.modules[cls.__module__]))
+    vars(module).update(vars(registry.codec_module(cls, codec)))
     exec(compile(source, f"<long {signature} of {cls.__name__}>", "exec"), vars(module))
     return module

@@ -1,6 +1,6 @@
 """Versions, readers and writers of an API key or a message class.
 
-The module of a message is imported at its first use.
+The module of a message is imported at its first use, and those of its readers and writers at theirs.
 Callers on the hot path keep the results of `reader` and `writer`; others use `decode` and `encode`.
 """
 
@@ -30,6 +30,7 @@ __all__ = [
     "Reader",
     "Writer",
     "api_of",
+    "codec_module",
     "decode",
     "encode",
     "is_flexible",
@@ -71,15 +72,25 @@ def _module(cls: type) -> ModuleType:
     return module
 
 
+def _imported(name: str) -> ModuleType:
+    return import_module(name)
+
+
+def codec_module(cls: type[msgspec.Struct], codec: str) -> ModuleType:
+    """The module of a message's readers (`reader`) or writers (`writer`), which may be that of its classes."""
+    module = _module(cls)
+    return module if hasattr(module, "READERS") else _imported(f"{module.__name__}_{codec}")
+
+
 @cache
 def _readers(cls: type[M]) -> Mapping[int, Reader[M]]:
-    readers: Mapping[int, Reader[M]] = _module(cls).READERS
+    readers: Mapping[int, Reader[M]] = codec_module(cls, "reader").READERS
     return readers
 
 
 @cache
 def _writers(cls: type[T]) -> Mapping[int, Writer[T]]:
-    writers: Mapping[int, Writer[T]] = _module(cls).WRITERS
+    writers: Mapping[int, Writer[T]] = codec_module(cls, "writer").WRITERS
     return writers
 
 
@@ -148,7 +159,7 @@ def join(out: bytearray, splices: Splices) -> list[bytes | memoryview]:
 
 def _message_in(module: str) -> type[msgspec.Struct]:
     # Importing all messages would take a third of a second, so that a process names those that it needs.
-    message: type[msgspec.Struct] = import_module(f"odradek.wire.messages.{module}").MESSAGE
+    message: type[msgspec.Struct] = _imported(f"odradek.wire.messages.{module}").MESSAGE
     return message
 
 

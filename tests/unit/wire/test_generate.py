@@ -14,6 +14,8 @@ from odradek.wire.messages.produce_request import PartitionProduceData, ProduceR
 from odradek.wire.primitives import ZERO_UUID
 from odradek.wire.schema import SchemaError
 
+PARTS = ("", "_reader", "_writer")
+
 
 def test_modules_are_fresh() -> None:
     files = generate.generate()
@@ -28,7 +30,8 @@ def test_write_brings_a_folder_up_to_date(tmp_path: Path) -> None:
     for name in ("EndTxnRequest", "EndTxnResponse", "ResponseHeader"):
         shutil.copy(generate.SCHEMAS / "messages" / f"{name}.json", schemas / "messages")
     messages = tmp_path / "messages"
-    written = ["__init__.py", "apis.py", "digest.py", "end_txn_request.py", "end_txn_response.py", "response_header.py"]
+    end_txn = [f"end_txn_{message}{part}.py" for message in ("request", "response") for part in PARTS]
+    written = ["__init__.py", "apis.py", "digest.py", *end_txn, "response_header.py"]
     assert written == generate.write(schemas, messages)
     assert [] == generate.write(schemas, messages)
     (messages / "response_header.py").write_text("edited")
