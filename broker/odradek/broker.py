@@ -548,6 +548,13 @@ def fetch() -> Make:
 
 
 @family
+def versions() -> Make:
+    from odradek.metadata.api.versions import VersionsApi
+
+    return lambda node: VersionsApi(node)
+
+
+@family
 def cluster() -> Make:
     from odradek.metadata.api.cluster import ClusterApi
 

@@ -8,7 +8,8 @@ import pytest
 
 from odradek.config.table import Config
 from odradek.host.router import Router
-from odradek.records.compression import Compression, compress
+from odradek.records.compression import Compression
+from odradek.records.compressors import compress
 from odradek.releases.table import RELEASES
 from odradek.sim import World
 from odradek.sim.world.client import SimClient

@@ -7,7 +7,6 @@ owner.
 
 from __future__ import annotations
 
-import hmac
 from base64 import b64encode
 from collections.abc import Set
 
@@ -56,6 +55,8 @@ class TokenAccount(Struct, frozen=True):
 
 def token_hmac(secret: str, token_id: str) -> bytes:
     """The secret of a token (HmacSHA512)."""
+    import hmac  # few clusters have tokens, and it loads the hash functions
+
     return hmac.digest(secret.encode(), token_id.encode(), "sha512")
 
 

@@ -46,7 +46,7 @@ class Served(NamedTuple):
 SERVED: tuple[Served, ...] = (
     Served(ApiKey.PRODUCE, "produce"),
     Served(ApiKey.FETCH, "fetch", in_parts=True),
-    Served(ApiKey.API_VERSIONS, "cluster"),
+    Served(ApiKey.API_VERSIONS, "versions"),
     Served(ApiKey.DESCRIBE_CLUSTER, "cluster"),
     Served(ApiKey.DESCRIBE_LOG_DIRS, "cluster"),
     Served(ApiKey.ALTER_REPLICA_LOG_DIRS, "cluster"),

@@ -233,10 +233,18 @@ class Controller(Machine[Activation]):
     # The modules of each operation are imported at its first call: message classes take time to import.
 
     def create_topics(
-        self, request: CreateTopicsRequest, *, wanted: Callable[[int], int] | None = None, spend: Spend = unlimited
+        self,
+        request: CreateTopicsRequest,
+        *,
+        wanted: Callable[[int], int] | None = None,
+        spend: Spend = unlimited,
+        tells_configs: bool = True,
     ) -> Decision[CreateTopicsResponse]:
         """CreateTopics, or a part of it."""
-        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster(spend), wanted=wanted))
+        return self._carry_out(
+            "CreateTopics",
+            lambda: create_topics(request, self._cluster(spend), wanted=wanted, tells_configs=tells_configs),
+        )
 
     def create_partitions(
         self,

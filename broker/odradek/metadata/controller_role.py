@@ -377,7 +377,8 @@ class ControllerRole:
         if not topics:
             return
         request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
-        created = _written(_at_once(self.shard.carry_out(self.shard.machine.create_topics(request))))
+        decision = self.shard.machine.create_topics(request, tells_configs=False)
+        created = _written(_at_once(self.shard.carry_out(decision)))
         for result in created.topics:
             if result.error_code != ErrorCode.NONE:
                 reason = result.error_message or ErrorCode(result.error_code).name

@@ -9,8 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.access.acls import Acl
-from odradek.access.credential import ScramCredential
-from odradek.access.tokens import Token
 from odradek.metadata.image import (
     BrokerImage,
     EndpointImage,
@@ -22,6 +20,8 @@ from odradek.metadata.image import (
 )
 
 if TYPE_CHECKING:
+    from odradek.access.credential import ScramCredential
+    from odradek.access.tokens import Token
     from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
     from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
     from odradek.wire.messages.clear_elr_record import ClearElrRecord
@@ -303,6 +303,8 @@ class Delta:
 
     def credential_put(self, record: UserScramCredentialRecord) -> None:
         """UserScramCredentialRecord: the user's only credential of this mechanism."""
+        from odradek.access.credential import ScramCredential  # few clusters have any
+
         self._own_scram()[record.name, record.mechanism] = ScramCredential(
             bytes(record.salt), bytes(record.stored_key), bytes(record.server_key), record.iterations
         )
@@ -353,6 +355,8 @@ class Delta:
 
     def token_put(self, record: DelegationTokenRecord) -> None:
         """DelegationTokenRecord: a token, or its new expiration."""
+        from odradek.access.tokens import Token  # few clusters have any
+
         self._own_tokens()[record.token_id] = Token(
             id=record.token_id,
             owner=record.owner,

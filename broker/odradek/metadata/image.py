@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from odradek.access.acls import Acl
-from odradek.access.credential import ScramCredential
-from odradek.access.tokens import Token
+
+if TYPE_CHECKING:
+    from odradek.access.credential import ScramCredential
+    from odradek.access.tokens import Token
 
 __all__ = [
     "CLIENT_ID",

@@ -18,7 +18,6 @@ from odradek.metadata.assignment import (
     nobody_there,
 )
 from odradek.metadata.change import Change, Failure
-from odradek.metadata.describe import TopicEntries
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.placement import place, random_id
 from odradek.metadata.topic_configs import invalid_topic_configs
@@ -33,6 +32,7 @@ from odradek.wire.messages.create_topics_response import (
 from odradek.wire.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
+    from odradek.metadata.describe import TopicEntries
     from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 
 __all__ = ["DEFAULT", "create_topics", "partitions_wanted"]
@@ -42,7 +42,11 @@ DEFAULT = -1
 
 
 def create_topics(
-    request: CreateTopicsRequest, cluster: Cluster, *, wanted: Callable[[int], int] | None = None
+    request: CreateTopicsRequest,
+    cluster: Cluster,
+    *,
+    wanted: Callable[[int], int] | None = None,
+    tells_configs: bool = True,
 ) -> Change[CreateTopicsResponse]:
     """Each topic is created or refused on its own, except for the limit of partitions in the whole request.
 
@@ -55,7 +59,7 @@ def create_topics(
         change.reply.topics = [_refused(topic.name, Failure(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics]
         return change
     failed = _too_many(wanted or partial(partitions_wanted, request.topics), cluster)
-    entries = TopicEntries(cluster.config)
+    entries = _entries(cluster) if tells_configs else None
     similar = similar_names(cluster.image.topics)
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
@@ -64,6 +68,12 @@ def create_topics(
     if request.validate_only:
         change.records, change.behind = [], ()
     return change
+
+
+def _entries(cluster: Cluster) -> TopicEntries:
+    from odradek.metadata.describe import TopicEntries  # a start, which tells nobody, does without it
+
+    return TopicEntries(cluster.config)
 
 
 def _refused(name: str, failure: Failure) -> CreatableTopicResult:
@@ -97,7 +107,7 @@ def _create(
     similar: Mapping[str, str],
     cluster: Cluster,
     change: Change[CreateTopicsResponse],
-    entries: TopicEntries,
+    entries: TopicEntries | None,
 ) -> CreatableTopicResult | Failure:
     overrides = {config.name: config.value for config in topic.configs}
     failure = _unusable_name(topic.name, similar, cluster.image) or invalid_topic_configs(overrides, cluster.config)
@@ -125,7 +135,9 @@ def _create(
             # The answer repeats overrides as they were written.
             CreatableTopicConfigs(name=e.name, value=values.get(e.name, e.value), config_source=e.source)
             for e in entries.of(values)
-        ],
+        ]
+        if entries
+        else [],
     )
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from odradek.access.listeners import Listener, ListenersError, read_listeners
-from odradek.access.mechanisms import LoginsRefused
 from odradek.access.principal import RulesError
 from odradek.broker import EventSink, Logger, Node
 from odradek.cli.extras import need
@@ -33,7 +32,6 @@ from odradek.net.changes import Changes
 from odradek.net.driver import Driver
 from odradek.net.keys import with_keys
 from odradek.net.outside import GO_ON, START, Outside, deed
-from odradek.net.passing import pass_time
 from odradek.net.ports import BACKLOG, ListenError, Port
 from odradek.net.post import Post
 from odradek.releases.table import RELEASES
@@ -441,6 +439,8 @@ class RunningCluster:
 
         Raises ValueError below 0, and for a time beyond 64 bits.
         """
+        from odradek.net.passing import pass_time  # few starts need it
+
         pass_time(self.clock, list(self.drivers.values()), self.post, milliseconds)
 
     @deed
@@ -752,6 +752,8 @@ async def start_cluster(
             rmtree(made_dir, ignore_errors=True)
         if isinstance(refused, DiskError):
             raise UsageError(f"The data directory {data_dir} cannot be used: {refused}.") from None
+        from odradek.access.mechanisms import LoginsRefused  # a start that succeeds does not need it
+
         if not isinstance(refused, StartRefused | RulesError | LoginsRefused):
             raise
         raise UsageError(str(refused)) from refused

@@ -4,6 +4,9 @@
 hundred modules, and all clients would wait for it. Here a thread imports them, one piece after the other: Python lets
 the event loop run every 5 ms meanwhile. A request that comes earlier imports its own modules, as it would without the
 thread.
+
+What only some clients need is left to them: the libraries of compressed batches (`records/compressors.py`), the
+generator of codecs for long messages (`wire/long.py`), and what reads responses and writes requests.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ def pieces(release: Release) -> Iterator[Callable[[], object]]:
     first = [api_key for api_key in FIRST if api_key in told]
     for api_key in first:
         yield partial(_served, api_key, router)
-    yield from (_groups, _newer_groups, _transactions, _verification, _changes, _long_messages)
+    yield from (_groups, _newer_groups, _transactions, _verification, _changes)
     for api_key in told:
         if api_key not in first:
             yield partial(_served, api_key, router)
@@ -77,7 +80,13 @@ def _groups() -> None:
 
 
 def _newer_groups() -> None:
+    import odradek.group.consumer.records
+    import odradek.group.share.records
     import odradek.group.streams.groups
+    import odradek.group.streams.internal_topics
+    import odradek.group.streams.records
+    import odradek.share.shard
+    import odradek.share.state_client
 
 
 def _transactions() -> None:
@@ -93,11 +102,7 @@ def _verification() -> None:
 def _changes() -> None:
     import odradek.metadata.configs
     import odradek.metadata.deletion
+    import odradek.metadata.describe
     import odradek.metadata.eligible
     import odradek.metadata.partitions
     import odradek.metadata.reassignment
-
-
-def _long_messages() -> None:
-    import odradek.wire.emit_reader
-    import odradek.wire.emit_writer

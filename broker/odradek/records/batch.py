@@ -20,8 +20,6 @@ from odradek.records.compression import (
     Compression,
     DecompressionError,
     Payload,
-    compress,
-    decompress,
 )
 from odradek.records.varint import write_zigzag
 from odradek.wire.errors import ErrorCode
@@ -310,6 +308,8 @@ def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payl
     """The decompressed bytes of a batch's records. Raises `InvalidBatch` if that fails or exceeds the limit."""
     if not batch.attributes & COMPRESSION_MASK:
         return bytes(batch.view[HEADER_BYTES:])
+    from odradek.records.compressors import decompress
+
     try:
         return decompress(batch.compression, batch.view[HEADER_BYTES:], limit=limit)
     except DecompressionError as error:
@@ -364,6 +364,8 @@ def plain_batch(
     payload = record_of(records[0]) if count == 1 else payload_of(records)
     if compression:
         attributes |= compression
+        from odradek.records.compressors import compress
+
         payload = compress(compression, payload)
     return batch_of(
         payload,

@@ -1,4 +1,6 @@
-"""The five compression types of record batches, each decompressed within a limit.
+"""What compresses record batches and decompresses them within a limit, by compression type.
+
+It is imported with the first compressed batch, because it loads a library of 1.5 MiB that many brokers never use.
 
 Data of a client may expand a thousandfold, so every codec writes into memory of a given size or stops at it.
 """
@@ -7,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from enum import IntEnum
 from mmap import mmap
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812 - struct's own name says nothing
@@ -15,16 +16,17 @@ from struct import error as LayoutError  # noqa: N812 - struct's own name says n
 import cramjam
 
 from odradek.records import lz4_frame
+from odradek.records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Compression,
+    Data,
+    DecompressionError,
+    Payload,
+    too_large,
+)
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "Compression", "Data", "DecompressionError", "Payload", "compress", "decompress"]
-
-DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
-"""Limit of the decompressed size of one batch; Kafka has none, because it never holds a whole batch."""
-
-Data = bytes | bytearray | memoryview
-Payload = bytes | mmap
-"""Decompressed data: mapped memory if it is large, because a copy of 100 MB stops every thread for its time."""
+__all__ = ["compress", "decompress"]
 
 _GZIP = 31  # zlib's window bits for the gzip container
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -36,24 +38,6 @@ _XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"  # magic, version, l
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_RATIO_MAX = 22  # a copy of 64 bytes takes 3
 _CHUNK = Layout(">i")
-
-
-class Compression(IntEnum):
-    """The lowest three bits of a batch's attributes."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
-
-
-class DecompressionError(Exception):
-    """Compressed bytes are damaged, or expand beyond the limit."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
 
 
 def compress(codec: Compression, data: Data) -> bytes:
@@ -73,18 +57,13 @@ def _damaged(codec: Compression, reason: object) -> DecompressionError:
     )
 
 
-def _too_large(limit: int) -> DecompressionError:
-    # After this error Kafka's producers split the batch and send the halves.
-    return DecompressionError(ErrorCode.MESSAGE_TOO_LARGE, f"The records expand to more than {limit:,} bytes")
-
-
 def _store(data: Data) -> bytes:
     return bytes(data)
 
 
 def _load(data: Data, limit: int) -> bytes:
     if len(data) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     return bytes(data)
 
 
@@ -109,7 +88,7 @@ class _Output:
     def add(self, part: bytes) -> None:
         """Add the next part. Raises `DecompressionError` if there is no room for it."""
         if len(part) > self.room:
-            raise _too_large(self._limit)
+            raise too_large(self._limit)
         start, self._size = self._size, self._size + len(part)
         if self._pages is not None:
             self._pages[start : self._size] = part
@@ -215,7 +194,7 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
     try:
         size: int = cramjam.snappy.decompress_raw_len(block)
         if size > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         if size > len(block) * _SNAPPY_RATIO_MAX:
             raise _damaged(Compression.SNAPPY, f"{len(block)} bytes cannot hold {size}")
         return bytes(cramjam.snappy.decompress_raw(block))
@@ -265,13 +244,13 @@ def _into(
         if _FULL not in str(error):
             raise _damaged(codec, error) from None
     if likely == limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     pages = mmap(-1, limit)
     try:
         return _cut(pages, decompress_into(data, pages))
     except cramjam.DecompressionError as error:
         pages.close()
-        raise (_too_large(limit) if _FULL in str(error) else _damaged(codec, error)) from None
+        raise (too_large(limit) if _FULL in str(error) else _damaged(codec, error)) from None
 
 
 _COMPRESS: dict[Compression, Callable[[Data], bytes]] = {

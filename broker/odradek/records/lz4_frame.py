@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from struct import Struct as Layout
 
-import cramjam
-
 __all__ = ["frame", "with_checksum", "with_old_checksum", "write"]
 
 _MAGIC = b"\x04\x22\x4d\x18"
@@ -37,6 +35,8 @@ _END = bytes(4)
 
 def write(data: memoryview) -> bytes:
     """A frame as Kafka writes it."""
+    import cramjam  # a frame is read without it
+
     parts = [_HEADER]
     for start in range(0, len(data), _BLOCK_BYTES):
         block = bytes(data[start : start + _BLOCK_BYTES])

@@ -19,8 +19,6 @@ from odradek.records.compression import (
     Compression,
     Data,
     DecompressionError,
-    compress,
-    decompress,
 )
 from odradek.records.record import Record
 from odradek.wire.errors import ErrorCode
@@ -129,6 +127,8 @@ def _unwrap(wrapper: Message, limit: int) -> list[Message]:
     if wrapper.value is None:
         reason = f"Found invalid compressed record set with null value (magic = {wrapper.magic})"
         raise InvalidBatch(ErrorCode.INVALID_RECORD, reason)
+    from odradek.records.compressors import decompress
+
     codec = wrapper.compression
     data: Data = wrapper.value
     try:
@@ -185,6 +185,8 @@ def message_set(
         out += _message(magic, record.offset - shift, attributes, timestamp, record.key, record.value)
     if compression is Compression.NONE:
         return bytes(out)
+    from odradek.records.compressors import compress
+
     value: Data = compress(compression, out)
     if compression is Compression.LZ4 and magic == 0:
         value = lz4_frame.with_old_checksum(memoryview(value))

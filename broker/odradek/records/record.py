@@ -30,7 +30,6 @@ from odradek.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     Compression,
     Payload,
-    compress,
 )
 from odradek.records.varint import read_zigzag, read_zigzag_long, write_zigzag
 from odradek.wire.errors import ErrorCode
@@ -203,6 +202,8 @@ def build_batch(
         offset = offset + 1 if record.offset == BY_POSITION else record.offset
         _write_record(payload, record, _wrapped(record.timestamp - base_timestamp), offset - base_offset)
     if compression is not Compression.NONE:
+        from odradek.records.compressors import compress
+
         payload = bytearray(compress(compression, payload))
     batch = bytearray(HEADER_BYTES) + payload
     write_header(

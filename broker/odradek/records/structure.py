@@ -8,6 +8,8 @@ of its followers: `data[at::stride]` is one call, and by induction proves what r
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from odradek.records.batch import InvalidBatch
@@ -24,12 +26,25 @@ _COLUMNS_MAX = 40
 
 _CONTINUED = bytes(byte >= 128 for byte in range(256))
 _EVEN = bytes(not byte & 1 for byte in range(256))
-# For each byte the table of the bytes that are equal, above, above and even; put together from slices, because a start
-# that counted them out would take noticeably longer.
-_EQUAL = [bytes(other) + b"\1" + bytes(255 - other) for other in range(256)]
-_ABOVE = [bytes(other + 1) + b"\1" * (255 - other) for other in range(256)]
+
+
+class _Tables(dict[int, bytes]):
+    """A table of `bytes.translate` for each byte, made when it is first wanted: few of the 256 ever are."""
+
+    def __init__(self, made: Callable[[int], bytes]) -> None:
+        super().__init__()
+        self._made = made
+
+    def __missing__(self, byte: int) -> bytes:
+        table = self[byte] = self._made(byte)
+        return table
+
+
+_EQUAL = _Tables(lambda byte: bytes(byte) + b"\1" + bytes(255 - byte))
+"""For each byte the table that has 1 for this byte alone."""
+_ABOVE = _Tables(lambda byte: bytes(byte + 1) + b"\1" * (255 - byte))
+_EVEN_ABOVE = _Tables(lambda byte: bytes(byte + 1) + _EVEN[byte + 1 :])
 _BYTES = [bytes((byte,)) for byte in range(256)]
-_EVEN_ABOVE = [bytes(other + 1) + _EVEN[other + 1 :] for other in range(256)]
 
 _LOWEST = (-64, -8192)  # zigzag numbers of one and of two bytes
 

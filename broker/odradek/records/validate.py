@@ -8,7 +8,7 @@ on as it came; only what that proof leaves open is read record by record.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -31,12 +31,13 @@ from odradek.records.batch import (
     whole_size_at,
 )
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression, Payload
-from odradek.records.legacy import read_messages, renumbered
-from odradek.records.message_set import Message
 from odradek.records.record import Record, build_batch, records_in
 from odradek.records.structure import Extent, scan
 from odradek.records.varint import Readable
 from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.records.message_set import Message
 
 __all__ = ["RecordError", "Rejected", "TakesLong", "TopicRules", "Validated", "validate_produce"]
 
@@ -334,6 +335,8 @@ def _stored(batch: Batch, data: Payload, topic: TopicRules, max_timestamp: int, 
 def _rebuilt(
     records: Sequence[Record], topic: TopicRules, target: Compression, now: int, *, source: Batch | None
 ) -> bytearray:
+    from odradek.records.legacy import renumbered
+
     stamped = topic.message_timestamp_type != "CreateTime"
     batch = build_batch(
         renumbered(records),
@@ -357,6 +360,8 @@ def _finished(copy: bytearray, topic: TopicRules, now: int) -> Validated:
 
 def _convert(view: memoryview, topic: TopicRules, now: int, partition: int, *, at_once: bool) -> Validated | Rejected:
     """Messages of magic 0 or 1, from clients before 0.11, as one batch."""
+    from odradek.records.legacy import read_messages  # clients of today send none
+
     if at_once and len(view) > MESSAGES_AT_ONCE_BYTES:
         raise TakesLong
     limit = topic.decompressed_bytes_max

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from odradek.records.compression import Compression, DecompressionError, decompress
+from odradek.records.compression import Compression, DecompressionError
 
 if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -101,6 +101,8 @@ def unpack(compression: Compression, data: bytes) -> Unpacked:
     """The metrics in the bytes of a push. Raises `NoMetrics`."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+    from odradek.records.compressors import decompress
 
     try:
         plain = bytes(decompress(compression, data, limit=UNPACKED_BYTES_MAX)) if compression else data

@@ -8,7 +8,8 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from odradek.records.batch import HEADER_BYTES, Batch, parse_batch, write_header
-from odradek.records.compression import Compression, compress
+from odradek.records.compression import Compression
+from odradek.records.compressors import compress
 from odradek.records.record import Record, build_batch
 from odradek.records.validate import TopicRules, Validated, validate_produce
 from odradek.wire.errors import ErrorCode

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.records.helpers import CODECS
 
-from odradek.records.compression import Compression, DecompressionError, compress, decompress
+from odradek.records.compression import Compression, DecompressionError
+from odradek.records.compressors import compress, decompress
 from odradek.wire.errors import ErrorCode
 
 TEXT = b"".join(b"record %d; " % index for index in range(20_000))
@@ -108,7 +109,7 @@ class Counting:
 @pytest.mark.parametrize("member", [b"", b"x", TEXT[:1000], bytes(10_000)], ids=["empty", "byte", "text", "zeros"])
 def test_gzip_streams_cost_what_they_are_long(monkeypatch: pytest.MonkeyPatch, member: bytes) -> None:
     """Each stream was given all that was left: 1 MB of empty ones took a second, 10 MB two minutes."""
-    monkeypatch.setattr("odradek.records.compression.zlib.decompressobj", Counting)
+    monkeypatch.setattr("odradek.records.compressors.zlib.decompressobj", Counting)
     packed = gzip.compress(member) * 5000
     Counting.given = 0
     assert member * 5000 == decompress(Compression.GZIP, packed)[:]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.records.compression import Compression, compress
+from odradek.records.compression import Compression
+from odradek.records.compressors import compress
 from odradek.records.lz4_frame import frame, with_checksum, with_old_checksum, write
 
 FRAME = compress(Compression.LZ4, b"some data " * 100)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.records.helpers import NOW, payloads
 
 from odradek.records.batch import InvalidBatch, TimestampType
-from odradek.records.compression import Compression, compress
+from odradek.records.compression import Compression
+from odradek.records.compressors import compress
 from odradek.records.legacy import entries
 from odradek.records.message_set import Message, iterate_messages, message_set, parse_message
 from odradek.records.record import Record

@@ -7,7 +7,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from odradek.records.compression import Compression, compress
+from odradek.records.compression import Compression
+from odradek.records.compressors import compress
 from odradek.telemetry import sink
 from odradek.telemetry.sink import Metric, NoMetrics, unpack
 
