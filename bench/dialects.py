@@ -80,7 +80,8 @@ def _round(cache: str, before: Path | None) -> dict[str, float]:
 
 
 def _environment(tree: Path, cache: str = "") -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(tree / "broker"), "ODRADEK_CACHE": cache}
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPATH": str(tree / "broker"), "ODRADEK_CACHE": cache}
 
 
 def _start(tree: Path, cache: str, *words: str) -> float:
