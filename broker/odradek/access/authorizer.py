@@ -7,7 +7,8 @@ name, or all names: one that denies wins over all that allow. If the resource ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from odradek.access.acls import (
     CLUSTER_NAME,
@@ -42,24 +43,35 @@ _SOME_NAME = "hardcode"
 """The name in the log for "any resource of this kind", where a check concerns no single one."""
 
 
+Named: TypeAlias = "dict[str, list[Acl]]"
+"""Permissions on a name, or on a prefix of names, by principal."""
+
+
 class Authorizer:
-    """The permissions of a cluster, and its super users."""
+    """The permissions of a cluster, and its super users.
+
+    Those of others, and on other names, are not looked at: a request may name thousands of resources, where there are
+    thousands of permissions.
+    """
 
     def __init__(self, *, super_users: Iterable[Principal] = (), allow_everyone: bool = False) -> None:
         self._super_users = frozenset(map(str, super_users))
         self._allow_everyone = allow_everyone
-        self._literal: dict[tuple[int, str], list[Acl]] = {}
-        self._prefixed: dict[int, dict[str, list[Acl]]] = {}
+        self._literal: dict[tuple[int, str], Named] = {}
+        self._prefixed: dict[tuple[int, str], Named] = {}
+        self._lengths: dict[int, set[int]] = {}
+        """The lengths of all prefixes, by kind of resource."""
 
     def adopt(self, acls: Iterable[Acl]) -> None:
         """Replace all permissions."""
-        self._literal, self._prefixed = {}, {}
+        self._literal, self._prefixed, self._lengths = {}, {}, {}
         for acl in acls:
+            named = self._literal
             if acl.pattern_type == PatternType.PREFIXED:
-                by_prefix = self._prefixed.setdefault(acl.resource_type, {})
-                by_prefix.setdefault(acl.resource_name, []).append(acl)
-            else:
-                self._literal.setdefault((acl.resource_type, acl.resource_name), []).append(acl)
+                named = self._prefixed
+                self._lengths.setdefault(acl.resource_type, set()).add(len(acl.resource_name))
+            by_principal = named.setdefault((acl.resource_type, acl.resource_name), {})
+            by_principal.setdefault(acl.principal, []).append(acl)
 
     def allows(self, principal: Principal, host: str, operation: int, resource_type: int, name: str) -> bool:
         """Whether a principal may do this to a resource."""
@@ -67,13 +79,14 @@ class Authorizer:
         if who in self._super_users:
             return True
         found = allowed = False
-        for acl in self._about(resource_type, name):
+        for named in self._about(resource_type, name):
             found = True
-            if not _is_for(acl, who, host):
-                continue
-            if acl.permission == Permission.DENY and acl.operation in (operation, AclOperation.ALL):
-                return False
-            allowed = allowed or _grants(acl, operation)
+            for acl in _of(named, who):
+                if not host_matches(acl.host, host):
+                    continue
+                if acl.permission == Permission.DENY and acl.operation in (operation, AclOperation.ALL):
+                    return False
+                allowed = allowed or _grants(acl, operation)
         return allowed if found else self._allow_everyone
 
     def allows_some(self, principal: Principal, host: str, operation: int, resource_type: int) -> bool:
@@ -81,7 +94,9 @@ class Authorizer:
         who = str(principal)
         if who in self._super_users:
             return True
-        meant = [acl for acl in self._of_kind(resource_type) if _is_for(acl, who, host)]
+        meant = [
+            acl for named in self._of_kind(resource_type) for acl in _of(named, who) if host_matches(acl.host, host)
+        ]
         denied = [
             acl for acl in meant if acl.permission == Permission.DENY and acl.operation in (operation, AclOperation.ALL)
         ]
@@ -99,24 +114,26 @@ class Authorizer:
             if self.allows(principal, host, operation, resource_type, name)
         )
 
-    def _about(self, resource_type: int, name: str) -> Iterator[Acl]:
-        yield from self._literal.get((resource_type, name), ())
+    def _about(self, resource_type: int, name: str) -> list[Named]:
+        patterns = [self._literal.get((resource_type, name))]
         if name != WILDCARD:
-            yield from self._literal.get((resource_type, WILDCARD), ())
-        for prefix, acls in self._prefixed.get(resource_type, {}).items():
-            if name.startswith(prefix):
-                yield from acls
+            patterns.append(self._literal.get((resource_type, WILDCARD)))
+        for length in self._lengths.get(resource_type, ()):
+            if length <= len(name):
+                patterns.append(self._prefixed.get((resource_type, name[:length])))
+        return [named for named in patterns if named is not None]
 
-    def _of_kind(self, resource_type: int) -> Iterator[Acl]:
-        for (kind, _), acls in self._literal.items():
-            if kind == resource_type:
-                yield from acls
-        for acls in self._prefixed.get(resource_type, {}).values():
-            yield from acls
+    def _of_kind(self, resource_type: int) -> Iterator[Named]:
+        for patterns in (self._literal, self._prefixed):
+            for (kind, _), named in patterns.items():
+                if kind == resource_type:
+                    yield named
 
 
-def _is_for(acl: Acl, who: str, host: str) -> bool:
-    return acl.principal in (who, EVERYBODY) and host_matches(acl.host, host)
+def _of(named: Named, who: str) -> Sequence[Acl]:
+    """The permissions of a principal, its own and those of everybody."""
+    own, everybodys = named.get(who, ()), named.get(EVERYBODY, ())
+    return (*own, *everybodys) if own and everybodys and who != EVERYBODY else own or everybodys
 
 
 def _grants(acl: Acl, operation: int) -> bool:

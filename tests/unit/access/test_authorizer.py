@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
 from odradek.access.acls import (
@@ -55,6 +58,34 @@ def test_who_is_not_allowed_may_not() -> None:
     assert not may(authorizer(acl()), who=ANONYMOUS)
     assert not may(authorizer(acl(kind=GROUP)))
     assert may(authorizer(acl()))
+
+
+def calls_of(made: Authorizer) -> int:
+    """How many functions are called to look at one name."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        may(made, name="stock-1")
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_permissions_on_other_names_and_of_others_cost_nothing() -> None:
+    """A request may name thousands of topics, and each was compared with every prefix and every principal."""
+
+    def filled(many: int) -> Authorizer:
+        others = [acl(f"{number:05d}-", pattern=PREFIXED) for number in range(many)]
+        of_others = [acl("*", who=f"User:u{number}") for number in range(many)]
+        return authorizer(acl("stock-", pattern=PREFIXED), *others, *of_others)
+
+    assert may(filled(1000), name="stock-1")
+    assert calls_of(filled(1000)) == calls_of(filled(2))
 
 
 def test_a_super_user_may_do_everything() -> None:
