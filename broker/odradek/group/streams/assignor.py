@@ -63,6 +63,15 @@ class _Process:
         self._by_load.add(member_id)
         return count
 
+    def give_all(self, member_id: str, tasks: Sequence[Task]) -> int:
+        """Give active tasks that nobody has to a member; how many it has now."""
+        self._by_load = None
+        self._total += len(tasks)
+        self.tasks.update(tasks)
+        self.active.setdefault(member_id, set()).update(tasks)
+        self.counts[member_id] += len(tasks)
+        return self.counts[member_id]
+
     def _give(self, member_id: str, task: Task, *, active: bool) -> int:
         self._total += 1
         self.tasks.add(task)
@@ -148,6 +157,11 @@ class _Run:
             left = sorted(left, key=itemgetter(1, 0))
             left = [task for task in left if not self._stays(task, self._ran.get(task))]
             left = [task for task in left if not self._stays(task, self._least_loaded(self._kept.get(task, ())))]
+        if len(self._members) == 1:
+            [member_id] = self._members
+            if left:
+                self._count_active(self._process_of(member_id).give_all(member_id, left))
+            return
         by_load = self._by_load()
         alone = next(iter(self._processes.values())) if len(self._processes) == 1 else None
         for task in sorted(left):
