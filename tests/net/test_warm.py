@@ -120,6 +120,43 @@ NOT_NEEDED = {
 }
 
 
+FIRST_HEARTBEATS = """
+import sys
+from odradek.net.warm import pieces
+from odradek.releases.table import WIDEST
+from odradek.sim import World
+from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from odradek.wire.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Subtopology, Topology
+
+for piece in pieces(WIDEST):
+    piece()
+world = World(topics=["t"])
+client = world.client()
+world.run()
+known = set(sys.modules)
+member = {"member_id": "m", "member_epoch": 0}
+told = {**member, "rebalance_timeout_ms": 60_000}
+subscribed = {"subscribed_topic_names": ["t"]}
+topology = Topology(epoch=1, subtopologies=[Subtopology(subtopology_id="0", source_topics=["t"])])
+tasks = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+for request, version in (
+    (ConsumerGroupHeartbeatRequest(group_id="c", topic_partitions=[], **told, **subscribed), 1),
+    (ShareGroupHeartbeatRequest(group_id="s", **member, **subscribed), 1),
+    (StreamsGroupHeartbeatRequest(group_id="st", process_id="p", topology=topology, **tasks, **told), 0),
+):
+    assert client.ask(request, version).error_code == 0
+late = {name for name in set(sys.modules) - known if name.startswith("odradek.")}
+print(sorted(name for name in late if not name.startswith("odradek.wire.messages.")))
+"""
+
+
+def test_the_first_heartbeat_of_each_kind_of_group_imports_at_most_classes_of_records() -> None:
+    """A streams group's took 13 modules, in the step that gives a member all of its tasks."""
+    done = subprocess.run([sys.executable, "-c", FIRST_HEARTBEATS], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
 def test_before_the_first_answer_little_is_imported() -> None:
     done = subprocess.run([sys.executable, "-c", FIRST_ANSWER], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
