@@ -1,7 +1,7 @@
 """Directories that `kafka-storage format` has made and no broker has used: their levels and users are the cluster's.
 
 `data/formatted.tar.gz` has those of real tools: of 4.4 (`--feature` with levels that a new cluster has not, and
-`--add-scram`), of 4.0 (`--feature`) and of 3.9 (`--release-version 3.8`).
+`--add-scram`; `--standalone`), of 4.0 (`--feature`) and of 3.9 (`--release-version 3.8`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from odradek.cli.usage import UsageError
+from odradek.log.metadata_log import METADATA_FOLDER
+from odradek.metadata.snapshot_file import read_quorum
 from odradek.net.client import BlockingClient
+from odradek.records.control import ControlType
 from odradek.testing import Cluster
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
@@ -62,6 +66,25 @@ def test_a_cluster_begins_with_what_its_directory_was_formatted_with(
             (path / file).write_bytes(b"\xa5" * 300)
     with Cluster(data_dir=path, as_kafka=as_kafka) as cluster:
         assert (levels, users) == levels_and_users(cluster.bootstrap)
+
+
+def test_the_voters_of_a_quorum_are_in_each_snapshot(tmp_path: Path) -> None:
+    """A node that begins with the newest snapshot has no other file that names them (KIP-853)."""
+    path = formatted("standalone", tmp_path)
+    first = read_quorum((path / FIRST_RECORDS["4.4"]).read_bytes())
+    assert [ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS] == list(first)
+    for count in (2, 3):
+        with Cluster(data_dir=path, topics=["orders"]) as cluster:
+            running = cluster._running
+            assert running.data_dir is not None
+            for one in running.data_dir.dirs.values():
+                cluster._call(partial(one.snapshots.write, running.controller.node.image))
+        snapshots = sorted((path / METADATA_FOLDER).glob("*.checkpoint"))
+        assert count == len(snapshots)
+        found = read_quorum(snapshots[-1].read_bytes())
+        assert {kind: each.value for kind, each in first.items()} == {kind: each.value for kind, each in found.items()}
+        # The one before is not needed any more.
+        snapshots[-2].write_bytes(b"")
 
 
 @pytest.mark.parametrize("release", FIRST_RECORDS)

@@ -13,27 +13,42 @@ from odradek.log.disk import DamagedFile
 from odradek.metadata.features import METADATA_VERSION, record_version
 from odradek.metadata.snapshot import snapshot_records
 from odradek.records.batch import InvalidBatch, batches, plain_batch, stamp
-from odradek.records.control import ControlType, control_type, snapshot_footer, snapshot_header, snapshot_time
+from odradek.records.control import (
+    ControlType,
+    control_type,
+    quorum_records,
+    snapshot_footer,
+    snapshot_header,
+    snapshot_time,
+)
 from odradek.records.record import iterate_records
 from odradek.records.state import Unknown, decode_metadata, encode_metadata, not_known
 from odradek.wire.errors import DecodeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from msgspec import Struct
 
     from odradek.metadata.image import MetadataImage
     from odradek.records.batch import Batch
+    from odradek.records.record import Record
 
-__all__ = ["read_last_timestamp", "read_snapshot", "write_snapshot"]
+__all__ = ["read_last_timestamp", "read_quorum", "read_snapshot", "write_snapshot"]
 
 RECORDS_PER_BATCH = 1_000
 
 
-def write_snapshot(image: MetadataImage, *, epoch: int, last_timestamp: int, now: int) -> bytes:
-    """The file of a published image; `last_timestamp` is that of the last record in it (ms)."""
+def write_snapshot(
+    image: MetadataImage, *, epoch: int, last_timestamp: int, now: int, quorum: Iterable[Record] = ()
+) -> bytes:
+    """The file of a published image; `last_timestamp` is that of the last record in it (ms).
+
+    The records of the `quorum` are in no image, and a node that begins with the snapshot has no others.
+    """
     level = image.feature(METADATA_VERSION)
     out = bytearray()
-    offset = _add(out, snapshot_header(last_timestamp=last_timestamp, timestamp=now), 0, epoch)
+    offset = _add(out, snapshot_header(last_timestamp=last_timestamp, timestamp=now, quorum=quorum), 0, epoch)
     records = iter(snapshot_records(image))
     while some := list(islice(records, RECORDS_PER_BATCH)):
         encoded = [LogRecord(None, encode_metadata(each, record_version(each, level))) for each in some]
@@ -47,6 +62,14 @@ def _add(out: bytearray, batch: Batch, offset: int, epoch: int) -> int:
     out += batch.view
     stamp(out, start, base_offset=offset, leader_epoch=epoch)
     return offset + batch.record_count
+
+
+def read_quorum(data: bytes) -> dict[ControlType, Record]:
+    """The records of the quorum in a snapshot, which are in its first batch."""
+    try:
+        return quorum_records(islice(batches(memoryview(data)), 1))
+    except (InvalidBatch, DecodeError):
+        return {}
 
 
 def read_last_timestamp(data: bytes) -> int:

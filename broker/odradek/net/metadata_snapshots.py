@@ -7,20 +7,23 @@ minute the oldest snapshot goes, and the log up to the next one, if both togethe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from odradek.log.disk import DamagedFile
 from odradek.log.files.names import DELETED, SnapshotId, checkpoint_file, read_checkpoint_file
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC, MetadataFileLog
-from odradek.metadata.snapshot_file import read_last_timestamp, write_snapshot
+from odradek.metadata.snapshot_file import read_last_timestamp, read_quorum, write_snapshot
+from odradek.records.control import quorum_records
 
 if TYPE_CHECKING:
     from odradek.broker import Logger
     from odradek.config.table import Config
     from odradek.log.file_store import FileStore
     from odradek.metadata.image import MetadataImage
+    from odradek.records.control import ControlType
+    from odradek.records.record import Record
 
 __all__ = ["MetadataSnapshots"]
 
@@ -64,10 +67,24 @@ class MetadataSnapshots:
         last = next(log.batches(image.offset), None)
         now = self._now()
         timestamp = -1 if last is None else last.max_timestamp
-        data = write_snapshot(image, epoch=snapshot.epoch, last_timestamp=timestamp, now=now)
+        quorum = self._quorum(log, snapshot.end_offset)
+        data = write_snapshot(image, epoch=snapshot.epoch, last_timestamp=timestamp, now=now, quorum=quorum)
         self._store.disk.write(_path(snapshot), data, flush=True)
         self._end_offset, self._since = snapshot.end_offset, now
         self._log.info("metadata_snapshot_written", end_offset=snapshot.end_offset, bytes=len(data))
+
+    def _quorum(self, log: MetadataFileLog, end_offset: int) -> Sequence[Record]:
+        """The records of a quorum whose voters are in the log, before this offset."""
+        names = self._store.disk.files(METADATA_FOLDER)
+        before = sorted(each for each in map(read_checkpoint_file, names) if each is not None)
+        found: dict[ControlType, Record] = {}
+        start = log.start_offset
+        for snapshot in before:
+            if snapshot.end_offset < end_offset:
+                found |= read_quorum(self._store.disk.read(_path(snapshot)) or b"")
+                start = max(start, snapshot.end_offset)
+        found |= quorum_records(takewhile(lambda batch: batch.base_offset < end_offset, log.batches(start)))
+        return [found[kind] for kind in sorted(found)]
 
     def clean(self, config: Config) -> None:
         """Forget old snapshots, and the metadata before those that stay, if the last look was a minute ago."""

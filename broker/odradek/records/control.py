@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct as Layout
@@ -28,6 +28,7 @@ __all__ = [
     "control_type",
     "end_txn_marker",
     "leader_change",
+    "quorum_records",
     "read_marker",
     "snapshot_footer",
     "snapshot_header",
@@ -109,11 +110,11 @@ def leader_change(node_id: int, *, timestamp: int, voters: Sequence[int] = ()) -
     return control_batch(payload, timestamp=timestamp)
 
 
-def control_batch(payload: bytes, *, timestamp: int) -> Batch:
-    """A control batch of KRaft: one record, and no producer."""
+def control_batch(payload: bytes, *, timestamp: int, count: int = 1) -> Batch:
+    """A control batch of KRaft: so many records, and no producer."""
     return batch_of(
         payload,
-        1,
+        count,
         timestamp=timestamp,
         attributes=CONTROL,
         producer_id=NO_PRODUCER_ID,
@@ -121,11 +122,26 @@ def control_batch(payload: bytes, *, timestamp: int) -> Batch:
     )
 
 
-def snapshot_header(*, last_timestamp: int, timestamp: int) -> Batch:
-    """The control batch that a snapshot of the metadata log begins with (KIP-630; SnapshotHeaderRecord v0)."""
+def snapshot_header(*, last_timestamp: int, timestamp: int, quorum: Iterable[Record] = ()) -> Batch:
+    """The control batch that a snapshot of the metadata log begins with (KIP-630; SnapshotHeaderRecord v0).
+
+    With the records of a `quorum` whose voters are in the log (KIP-853).
+    """
     value = _SNAPSHOT_HEADER.pack(_VERSION, last_timestamp, 0)
-    payload = payload_of((_MarkerRecord(_KEY.pack(_VERSION, ControlType.SNAPSHOT_HEADER), value),))
-    return control_batch(payload, timestamp=timestamp)
+    header = _MarkerRecord(_KEY.pack(_VERSION, ControlType.SNAPSHOT_HEADER), value)
+    records = [header, *(_MarkerRecord(record.key or b"", record.value or b"") for record in quorum)]
+    return control_batch(payload_of(records), timestamp=timestamp, count=len(records))
+
+
+def quorum_records(batches: Iterable[Batch]) -> dict[ControlType, Record]:
+    """The newest records of a quorum's version and of its voters (KIP-853); none where the voters are static."""
+    found: dict[ControlType, Record] = {}
+    for batch in batches:
+        for record in iterate_records(batch) if batch.is_control else ():
+            kind = control_type(record)
+            if kind in (ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS):
+                found[kind] = record
+    return found
 
 
 def snapshot_time(header: Record) -> int:

@@ -7,9 +7,10 @@ from tests.unit.metadata.helpers import broker, image_of, override, topic
 
 from odradek.log.disk import DamagedFile
 from odradek.metadata.loader import MetadataLoader
-from odradek.metadata.snapshot_file import read_snapshot, write_snapshot
+from odradek.metadata.snapshot_file import read_quorum, read_snapshot, write_snapshot
 from odradek.records.batch import batches
-from odradek.records.control import snapshot_footer, snapshot_header
+from odradek.records.control import ControlType, snapshot_footer, snapshot_header, snapshot_time
+from odradek.records.record import iterate_records
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 
 KAFKAS = bytes.fromhex(
@@ -23,6 +24,13 @@ KAFKAS = bytes.fromhex(
     "5affffffffffffffffffffffffffff000000011a00000008000000040600000000"
 )
 """With which `kafka-storage format` begins a directory: the features of a new cluster."""
+STANDALONE = bytes.fromhex(
+    "00000000000000000000009a0000000002239cb00c002000000002000001a21aa7aaf0000001a21aa7aaf0ffffffffffffffffffffff"
+    "ffffff000000032a0000000800000003160000000001a21aa7aa4300001e00000208000000050a000000010000820100000408000000"
+    "066e00000200000001d227307f58e1492d8c0249f5d89861da020b434f4e54524f4c4c45520a3132372e302e302e314f020000000001"
+    "00000000"
+)
+"""The header after `kafka-storage format --standalone`, with the version of the quorum and its voter (KIP-853)."""
 NOW = 1_700_000_000_000
 
 
@@ -47,6 +55,19 @@ def test_header_and_footer_are_written_as_by_kafka() -> None:
     assert bytes(header.view[16:]) == bytes(ours.view[16:])
     ours = snapshot_footer(timestamp=footer.max_timestamp)
     assert bytes(footer.view[16:]) == bytes(ours.view[16:])
+
+
+def test_the_voters_of_a_quorum_are_in_the_header_as_kafka_writes_them() -> None:
+    [header] = batches(memoryview(STANDALONE))
+    [first, *quorum] = iterate_records(header)
+    assert [ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS] == list(read_quorum(STANDALONE))
+    ours = snapshot_header(last_timestamp=snapshot_time(first), timestamp=header.max_timestamp, quorum=quorum)
+    assert bytes(header.view[16:]) == bytes(ours.view[16:])
+    image = image_of(FeatureLevelRecord(name="metadata.version", feature_level=33))
+    data = write_snapshot(image, epoch=7, last_timestamp=NOW, now=NOW, quorum=quorum)
+    assert [record.value for record in quorum] == [record.value for record in read_quorum(data).values()]
+    assert 1 == len(read_snapshot(data))
+    assert {} == read_quorum(KAFKAS) == read_quorum(b"\xa5" * 100)
 
 
 def test_an_image_is_the_same_after_it() -> None:
