@@ -309,9 +309,8 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     @property
     def gathers_members(self) -> bool:
         """Whether the first generation of a classic group waits for clients that are about to join, and no longer."""
-        return not self.group_initial_rebalance_delay_ms and not any(
-            _INITIAL_DELAY in texts for _, texts in self.layers
-        )
+        is_set = any(_INITIAL_DELAY in texts for _, texts in self.layers)
+        return not is_set and not self.group_initial_rebalance_delay_ms
 
     def in_rack(self, rack: str | None) -> Self:
         """The same for one broker, if `broker.rack` has the racks of all brokers."""

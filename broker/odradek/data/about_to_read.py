@@ -1,7 +1,8 @@
-"""Partitions that a client is about to read: it has asked for their offsets, and has not fetched them since.
+"""Partitions that a client is about to read: it has asked where they begin or diverge, and has not fetched them since.
 
-librdkafka asks for the offset of each partition by itself and begins to fetch with the first answer. At the end of that
-one partition its Fetch would wait for records, and hold back the others for `fetch.max.wait.ms` (500 ms).
+librdkafka asks for the offset of each partition by itself and begins to fetch with the first answer; Java's consumer
+asks about the epoch of a committed offset, and fetches other partitions meanwhile. At the end of those the Fetch would
+wait for records, and hold back the others for `fetch.max.wait.ms` (500 ms).
 """
 
 from __future__ import annotations

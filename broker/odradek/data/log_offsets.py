@@ -112,19 +112,17 @@ class LogOffsetsApi:
                         elif times > 1:
                             asked[topic.name, wanted.partition_index] = TOLD
                             answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
-        if request.replica_id == CONSUMER and self._settings.config.odradek_fetch_yields:
+        if self._is_about_to_read(request):
+            told = ((name, each) for name, answers in answered.items() for each in answers)
             self._about_to_read.listed(
-                call.conn,
-                (
-                    (name, answer.partition_index)
-                    for name, answers in answered.items()
-                    for answer in answers
-                    if answer.error_code == ErrorCode.NONE
-                ),
+                call.conn, ((name, each.partition_index) for name, each in told if each.error_code == ErrorCode.NONE)
             )
         return ListOffsetsResponse(
             topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in answered.items() if found]
         )
+
+    def _is_about_to_read(self, request: ListOffsetsRequest | OffsetForLeaderEpochRequest) -> bool:
+        return request.replica_id == CONSUMER and self._settings.config.odradek_fetch_yields
 
     def _list_offset(
         self, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
@@ -185,6 +183,11 @@ class LogOffsetsApi:
                 async for some in self._turns.share(call, topic.partitions):
                     result.partitions += [self._epoch_end(topic.topic, wanted) for wanted in some]
                 response.topics.append(result)
+        if self._is_about_to_read(request):
+            ends = ((result.topic, each) for result in response.topics for each in result.partitions)
+            self._about_to_read.listed(
+                call.conn, ((topic, each.partition) for topic, each in ends if each.error_code == ErrorCode.NONE)
+            )
         return response
 
     def _epoch_end(self, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:

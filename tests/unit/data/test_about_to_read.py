@@ -6,6 +6,11 @@ from tests.unit.host.helpers import batch, fetch_request, only_fetched, produce_
 from odradek.data.about_to_read import PARTITIONS_MAX, SHORT_WAIT_MS, SHORT_WAITS, AboutToRead
 from odradek.sim import SimClient, World
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
 WAIT_MS = 500
 EARLIEST = -2
@@ -14,6 +19,13 @@ EARLIEST = -2
 def begins(*partitions: int, replica_id: int = -1) -> ListOffsetsRequest:
     wanted = [ListOffsetsPartition(partition_index=index, timestamp=EARLIEST) for index in partitions]
     return ListOffsetsRequest(replica_id=replica_id, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
+
+
+def epoch_ends(*partitions: int, replica_id: int = -1) -> OffsetForLeaderEpochRequest:
+    wanted = [OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in partitions]
+    return OffsetForLeaderEpochRequest(
+        replica_id=replica_id, topics=[OffsetForLeaderTopic(topic="t", partitions=wanted)]
+    )
 
 
 def world_of(**config: object) -> tuple[World, SimClient]:
@@ -39,6 +51,15 @@ def test_a_fetch_waits_briefly_while_its_client_is_about_to_read_another_partiti
     assert SHORT_WAIT_MS == waits_for(world, client, 2, 0)
     assert WAIT_MS == waits_for(world, client, 2, 0, 1)
     assert WAIT_MS == waits_for(world, client, 2)
+
+
+def test_whoever_checks_a_leader_epoch_is_about_to_read_that_partition() -> None:
+    world, client = world_of()
+    client.ask(epoch_ends(1, 17), 3)
+    assert SHORT_WAIT_MS == waits_for(world, client, 0)
+    assert WAIT_MS == waits_for(world, client, 0, 1)
+    client.ask(epoch_ends(1, replica_id=-2), 3)
+    assert WAIT_MS == waits_for(world, client, 0)
 
 
 def test_what_was_fetched_with_records_counts_too() -> None:
