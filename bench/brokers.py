@@ -75,11 +75,11 @@ def odradek_recorded(port: int, folder: Path) -> list[str]:
     return [*odradek()(port, folder), "--record", str(folder / "recording")]
 
 
-def odradek_before(package: Path) -> Prepare:
+def odradek_before(package: Path, *more: str) -> Prepare:
     """The same from another working copy: what a change has cost."""
 
     def prepare(port: int, folder: Path) -> list[str]:
-        return ["env", f"PYTHONPATH={package / 'broker'}", *odradek()(port, folder)]
+        return ["env", f"PYTHONPATH={package / 'broker'}", *odradek(*more)(port, folder)]
 
     return prepare
 

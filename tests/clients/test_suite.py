@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.suite import __main__ as command
+from bench.suite import waits
 from bench.suite.cases import CASES, PLAYS, Case
 from bench.suite.families import FAMILIES, Family
 from bench.suite.grounds import Ground
@@ -97,6 +98,57 @@ def test_the_median_of_the_rounds_counts_and_families_are_added() -> None:
 def test_an_unknown_peer_is_named() -> None:
     with pytest.raises(SystemExit, match="no redpanda; there are odradek, kfake, kafka"):
         command.main(["--peers", "redpanda"])
+
+
+def fact(ms: float, kind: str, api: str = "", **more: object) -> dict[str, object]:
+    told = {"connection": 1, "correlation": more.pop("number", 0), "api": api}
+    return {"ts_ns": round(ms * 1e6), "kind": kind, **told, **more}
+
+
+TIME_LINE = [
+    fact(0, "request", "METADATA", number=9),
+    fact(10, "request", "JOIN_GROUP", number=1),
+    fact(30, "response", "JOIN_GROUP", number=1, error="MEMBER_ID_REQUIRED"),
+    fact(40, "request", "PRODUCE", connection=0),
+    fact(130, "request", "JOIN_GROUP", number=2),
+    fact(131, "request", "FETCH", number=1, connection=2),
+    fact(132, "response", "JOIN_GROUP", number=2, error="NONE"),
+    fact(133, "group_state_change", state_to="CompletingRebalance", members=3),
+    fact(134, "request", "HEARTBEAT", number=3),
+    fact(135, "response", "HEARTBEAT", number=3, error="NONE"),
+    fact(200, "request", "METADATA", number=4),
+    fact(201, "response", "METADATA", number=4, error="NONE"),
+    fact(900, "request", "METADATA", number=5),
+]
+
+
+def test_the_waits_of_a_test_are_those_between_its_answers_and_its_next_requests() -> None:
+    told = waits.read(TIME_LINE, round(5e6), round(280e6))
+    assert 5 == told.requests
+    assert [3] == told.generations
+    assert [(5, "the start to JOIN_GROUP"), (100, "JOIN_GROUP (MEMBER_ID_REQUIRED) to JOIN_GROUP")] == told.at_client[
+        :2
+    ]
+    assert (79, "METADATA to the end") == told.at_client[-1]
+    assert (20, "JOIN_GROUP") == told.at_broker[0]
+    line = waits.tell("a test", told)
+    assert "a test: 5 requests; client 100 ms JOIN_GROUP (MEMBER_ID_REQUIRED) to JOIN_GROUP, 79 ms" in line
+    assert line.endswith("broker 20 ms JOIN_GROUP; generations of 3")
+
+
+def test_while_a_request_is_at_the_broker_its_client_waits_for_that() -> None:
+    told = waits.read([*TIME_LINE[:6], fact(150, "response", "FETCH", number=1, connection=2, error="NONE")], 0, 10**9)
+    assert (850, "FETCH to the end") == told.at_client[-1]
+    assert (19, "FETCH") == told.at_broker[-1]
+
+
+@pytest.mark.client
+def test_the_waits_of_real_clients_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with with_toolchains("aiokafka"):
+        assert 0 == waits.main(["--families", "aiokafka", "--match", "groups, partitions 1"])
+    printed = capsys.readouterr().out
+    assert "aiokafka, odradek with events: groups, partitions 1: " in printed
+    assert "in 1 tests, 0 failed" in printed
 
 
 @pytest.mark.client
