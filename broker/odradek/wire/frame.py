@@ -28,7 +28,7 @@ class FrameBuffer:
 
     A frame inside one received chunk is a view of it; one across several is joined once.
     What is not cut yet costs its bytes and nothing more, however many frames it holds.
-    `gather` is called once for a long frame of which some is missing: its receiver may put all of it in place itself, and
+    `gather` is called once for a long frame that is not all there: its receiver may put all of it in place itself, and
     hand it over with `gathered`, or feed the rest like any other.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.core.spare_pages import new_pages
 from odradek.records.record import Record, build_batch
 from odradek.sim import World
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -173,3 +174,11 @@ def test_buffers_of_dropped_segments_go_back_when_nobody_has_needed_them(idle_ms
     assert kept == spare.bytes_kept
     world.advance(10 * MINUTE_MS)
     assert 0 == spare.bytes_kept
+
+
+def test_buffers_beyond_a_sixteenth_of_the_logs_go_back_in_seconds() -> None:
+    world = World()
+    store = world.nodes[1].store
+    store.spare.keep(new_pages(store.bytes_max // 8))
+    world.advance(3000)
+    assert 0 == store.spare.bytes_kept

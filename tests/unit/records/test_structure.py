@@ -116,6 +116,13 @@ def test_a_true_claim_is_never_left_open(top: int) -> None:
     assert top == scan(payload_of(built), len(built), top).max_delta
 
 
+def test_a_run_is_judged_by_its_own_records_alone() -> None:
+    """From the 65th record on the timestamp takes a byte less and the offset one more: only these two bytes differ."""
+    built = [Record(timestamp=NOW - (100 if 1 <= index <= 63 else 0), value=b"v") for index in range(120)]
+    assert 8 + 119 * 9 == len(payload_of(built)), "all but the first are of one size"
+    assert 0 == scan(payload_of(built), len(built), 0).max_delta
+
+
 @pytest.mark.parametrize(
     ("claimed", "top"), [(5, 6), (63, 64), (5, 500), (100, 101), (127, 128), (127, 255), (8191, 8192)]
 )

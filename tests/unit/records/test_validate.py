@@ -57,7 +57,10 @@ def test_the_usual_batch_goes_on_as_it_came(codec: Compression, topic: TopicRule
 
 def large(*, step: int = 0) -> bytes:
     """A batch of large records."""
-    return build_batch([Record(timestamp=NOW + step * index, key=b"k", value=b"v" * 50_000) for index in range(12)])
+    headers = (("h", b"v"),)
+    return build_batch(
+        [Record(timestamp=NOW + step * index, key=b"k", value=b"v" * 50_000, headers=headers) for index in range(12)]
+    )
 
 
 def test_large_records_are_looked_at_where_they_lie() -> None:
