@@ -4,9 +4,11 @@
     python -m bench.disk --only produce --rounds 5
     python -m bench.disk --only start --gigabytes 2
     python -m bench.disk --only start --gigabytes 2 --against ../main --rounds 5
+    python -m bench.disk --only produce --without-kafka --against ../main
 
 `produce`: one client with five requests in flight sends batches of one size to each broker in turn, in rounds; the
-figures are medians, megabytes a second by the clock and by the processor time of the broker, and ratios in one run.
+figures are medians, megabytes a second by the clock and by the processor time of the broker, and ratios in one run:
+medians of the ratios of each round. With `--against` another checkout has a directory, too.
 `start`: large directories, from the start of the process to its first answer, after a clean stop and after SIGKILL.
 With `--against` clean stops alone: this checkout and another one in turn on one directory, medians of the rounds.
 `recovery`: the same after SIGKILL, with nothing flushed but what the system has written by itself. The recovery points
@@ -143,10 +145,13 @@ def _answer(read: object) -> None:
     assert frame[at : at + 2] == b"\0\0", frame.hex()
 
 
-def measure_produce(rounds: int, folder: Path, *, with_kafka: bool) -> None:
+def measure_produce(rounds: int, folder: Path, *, with_kafka: bool, against: Path | None) -> None:
     print("| batch | broker | MB/s | MB/s of processor | beside the first | by processor time |")
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
     brokers = [odradek("in memory"), odradek("with a directory", "--data-dir", str(folder / "odradek"))]
+    if against is not None:
+        brokers.append(odradek("the other checkout", "--data-dir", str(folder / "other")))
+        brokers[-1].tree = against
     if with_kafka:
         port, place = free_port(), folder / "kafka"
         place.mkdir()
@@ -173,11 +178,12 @@ def _print_rows(name: str, found: Mapping[str, list[tuple[float, float]]]) -> No
         broker: [statistics.median(column) for column in zip(*figures, strict=True)]
         for broker, figures in found.items()
     }
-    first = next(iter(medians.values()))
+    first = next(iter(found.values()))
     for broker, (wall, cpu) in medians.items():
-        print(
-            f"| {name} | {broker} | {wall:.1f} | {cpu:.1f} | {wall / first[0]:.2f} | {cpu / first[1]:.2f} |", flush=True
-        )
+        pairs = zip(found[broker], first, strict=True)
+        beside = [[ours / theirs for ours, theirs in zip(one, other, strict=True)] for one, other in pairs]
+        by_wall, by_cpu = (statistics.median(column) for column in zip(*beside, strict=True))
+        print(f"| {name} | {broker} | {wall:.1f} | {cpu:.1f} | {by_wall:.2f} | {by_cpu:.2f} |", flush=True)
 
 
 @contextlib.contextmanager
@@ -251,19 +257,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--gigabytes", type=float, default=10)
     parser.add_argument("--without-kafka", action="store_true")
-    parser.add_argument("--against", type=Path, help="another checkout of the repository, for --only start")
+    parser.add_argument("--against", type=Path, help="another checkout of the repository, for produce and start")
     parser.add_argument("--dir", type=Path, help="a folder for the directories, which are removed")
     given = parser.parse_args()
+    against: Path | None = given.against and given.against.absolute()
     print(f"load average: {os.getloadavg()[0]:.1f}, processors: {os.cpu_count()}\n")
     with tempfile.TemporaryDirectory(prefix="odradek-disk-", dir=given.dir, ignore_cleanup_errors=True) as folder:
         if given.only in (None, "produce"):
-            measure_produce(given.rounds, Path(folder), with_kafka=not given.without_kafka)
+            measure_produce(given.rounds, Path(folder), with_kafka=not given.without_kafka, against=against)
         if given.only in (None, "start"):
             total = int(given.gigabytes * GIGABYTE)
-            if given.against is None:
+            if against is None:
                 measure_start(Path(folder), total)
             else:
-                compare_starts(Path(folder), total, given.rounds, given.against.absolute())
+                compare_starts(Path(folder), total, given.rounds, against)
         if given.only in (None, "recovery"):
             measure_recovery(Path(folder))
 
