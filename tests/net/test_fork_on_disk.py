@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,8 @@ from confluent_kafka.admin import AdminClient
 from tests.net.test_fork import TIMEOUT_S, committed, hang, produce, read, settings, stable_end
 
 from odradek.cli.usage import UsageError
+from odradek.log.file_store import FileStore
+from odradek.net import disk
 from odradek.net.snapshot_dir import CUT_BYTES, MARK
 from odradek.testing import Cluster, Snapshot
 
@@ -123,6 +126,27 @@ def test_a_path_is_enough_and_a_fork_without_a_directory_leaves_none(kept: Snaps
     with Cluster(from_=second) as grandchild:
         produce(grandchild, "new")
         assert [*"0123456789on"] == first_letters(grandchild, 12)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_fork_waits_for_the_device_only_if_its_directory_stays(
+    kept: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, stays: bool
+) -> None:
+    synced: list[int] = []
+    closed: list[FileStore] = []
+    close = FileStore.close
+
+    def noted(store: FileStore, *, broker_epoch: int) -> None:
+        closed.append(store)
+        close(store, broker_epoch=broker_epoch)
+
+    monkeypatch.setattr(disk, "_SYNC", synced.append)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    monkeypatch.setattr(FileStore, "close", noted)
+    with Cluster(from_=kept, data_dir=tmp_path / "fork" if stays else None, topics=["new"]) as fork:
+        produce(fork, "a")
+    assert stays == bool(synced)
+    assert stays == bool(closed)
 
 
 def test_a_snapshot_in_memory_outlives_the_directory_of_its_origin(tmp_path: Path) -> None:

@@ -669,6 +669,7 @@ async def start_cluster(
             syncs=sync,
             names_directories=config.release.names_directories,
             is_fork=snapshot is not None,
+            goes_with_cluster=made_dir is not None,
             outside=outside,
             new_id=partial(random.randbytes, ID_BYTES),
         )

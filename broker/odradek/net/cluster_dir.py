@@ -48,17 +48,20 @@ class ClusterDir:
         syncs: bool = False,
         names_directories: bool = True,
         is_fork: bool = False,
+        goes_with_cluster: bool = False,
         outside: Outside,
         new_id: Callable[[], bytes],
     ) -> None:
         """Open the directories, or make them. `node_ids` and `cluster_id` are None where any will do.
 
-        The disk and the time come from `outside`; `new_id` gives each new directory its id.
+        The disk and the time come from `outside`; `new_id` gives each new directory its id. One that
+        `goes_with_cluster` is removed at its end: nothing in it waits for the device, and it is not left in order.
 
         Raises `UsageError` where they cannot be used; then they are left as they were.
         """
         self.path = path
         self._log = log
+        self._goes_with_cluster = goes_with_cluster
         places = _places(path, node_ids)
         self.dirs: dict[int, DataDir] = {}
         """By broker, in the order of the ids that were given."""
@@ -142,7 +145,7 @@ class ClusterDir:
             self._look(nodes, calls)
             return
         for one in self.dirs.values():
-            one.disk.waits_for_device = True
+            one.disk.waits_for_device = not self._goes_with_cluster
         self._timer = calls.call_later(LOOK_S, self._look, nodes, calls)
 
     def _look(self, nodes: Callable[[], Mapping[int, Node]], calls: Calls) -> None:
@@ -176,7 +179,7 @@ class ClusterDir:
         if self._timer is not None:
             self._timer.cancel()
         for node_id, one in self.dirs.items():
-            if node_id in broker_epochs:
+            if node_id in broker_epochs and not self._goes_with_cluster:
                 one.finish(broker_epoch=broker_epochs[node_id])
         self._release(self.dirs.values())
 
