@@ -10,7 +10,7 @@ without a clean stop, they are (see `recover`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.aborted import AbortedIndex, AbortedTransaction
@@ -127,8 +127,8 @@ class FileLog(Log):
         self._flushed_at = store.now()
         self._failure = ""
         """Why nothing is appended any more: what the device has is not known."""
-        self._last: tuple[int, SegmentIndex] | None = None
-        """The last segment of the process before, until `begin`."""
+        self._last: tuple[int, SegmentIndex, memoryview | None] | None = None
+        """The last segment of the process before, until `begin`; with its bytes, if its file has no others."""
         self._is_cut = False
         """Whether there were other bytes behind it, or other segments."""
         self._gaps: list[tuple[int, int]] | None = []
@@ -337,7 +337,7 @@ class FileLog(Log):
 
     def _finish(self, active: ActiveFile) -> None:
         """Cut the file behind its last batch, and write its indexes."""
-        active.file.cut(active.size)
+        active.end_file()
         active.capacity = active.size
         if active.is_read:
             self._write_indexes(active)
@@ -487,6 +487,11 @@ class FileLog(Log):
         self._write_empty()
         self._write_epochs()
 
+    def begin_in(self, store: Directory) -> None:
+        """Have the folder in this directory, when it is made: there is none yet."""
+        self.store = self.files = store
+        self.disk = store.disk
+
     def trade_files(self, other: FileLog) -> None:
         """Lie where the other log lies, and the other way round."""
         self.store, other.store = other.store, self.store
@@ -526,17 +531,17 @@ class FileLog(Log):
         self.start_offset = store.log_starts.get(key, 0)
         self.first_dirty_offset = store.cleaned.get(key, 0)
         self.recovery_point = store.recovery_points.get(key, 0)
-        self._end_compactions()
-        bases = self._bases_found()
+        there = self._end_compactions()
+        bases = _bases_of(there)
         if bases:
             self.start_offset = max(self.start_offset, bases[0])
         self.end_offset = self.start_offset
-        checked_from = self._load_segments(bases)
+        checked_from = self._load_segments(bases, there)
         self._tell_lost(store.log_starts.get(key, 0), self.recovery_point)
         self.start_offset = min(self.start_offset, self.end_offset)
         self.recovery_point = self.end_offset if store.was_clean else min(self.recovery_point, self.end_offset)
         self._load_epochs()
-        self._load_producers(checked_from)
+        self._load_producers(checked_from, there)
 
     def _note_gap(self, first: int, following: int) -> None:
         """These offsets are in no segment. Compaction leaves such gaps, and the settings of a topic come with it."""
@@ -554,10 +559,11 @@ class FileLog(Log):
                 self.folder, f"it ends at offset {self.end_offset}, and everything up to {flushed} was on the device"
             )
 
-    def _end_compactions(self) -> None:
-        """A compaction that was interrupted has either not happened, or happens now."""
+    def _end_compactions(self) -> dict[str, int]:
+        """A compaction that was interrupted has either not happened, or happens now; the files that are there then."""
         there = self.disk.files(self.folder)
         swapped = []
+        is_changed = False
         for name in there:
             found = read_segment_file(name)
             if found is None or not found.state:
@@ -566,7 +572,9 @@ class FileLog(Log):
                 swapped.append(found.base_offset)
             else:
                 self.disk.remove(f"{self.folder}/{name}")
+                is_changed = True
         for base in swapped:
+            is_changed = True
             new = self._name(base, LOG) + ".swap"
             index = walk(self.disk.map_to_read(new), base, checks=True)
             end = index.next_offset
@@ -581,19 +589,18 @@ class FileLog(Log):
                 if found.suffix != SNAPSHOT or found.base_offset != base:
                     self.disk.remove(f"{self.folder}/{name}")
             self.disk.rename(new, self._name(base, LOG))
+        return self.disk.files(self.folder) if is_changed else there
 
-    def _bases_found(self) -> list[int]:
-        names = map(read_segment_file, self.disk.files(self.folder))
-        return sorted(found.base_offset for found in names if found is not None and found.suffix == LOG)
+    def _load_segments(self, bases: Sequence[int], there: dict[str, int]) -> int:
+        """Open the segments; the offset from which on their bytes were checked rather than trusted.
 
-    def _load_segments(self, bases: Sequence[int]) -> int:
-        """Open the segments; the offset from which on their bytes were checked rather than trusted."""
-        sizes = self.disk.files(self.folder)
+        `there` are the files of the folder with their sizes; those that go are taken out.
+        """
         checked_from: int | None = None
         now = self.files.now()
         for number, base in enumerate(bases):
             following = bases[number + 1] if number + 1 < len(bases) else None
-            size = sizes[segment_file(base, LOG)]
+            size = there[segment_file(base, LOG)]
             is_flushed = following is not None and following <= self.recovery_point
             trusted = (self.files.was_clean or is_flushed) and not self.checks_all
             if trusted and following is not None:
@@ -613,10 +620,10 @@ class FileLog(Log):
                 checked_from = base
             view, index = self._read_end(base, size) if trusted else self._read(base, size, checks=True)
             if index.size < size:
-                self._cut(base, index, view, bases[number + 1 :])
+                self._cut(base, index, view, bases[number + 1 :], there)
                 following = None
             if following is None:
-                self._resume(base, index, view, now)
+                self._resume(base, index, view, now, is_whole=index.size == size)
                 break
             self._take_checked(base, index, following, now)
         return self.end_offset if checked_from is None else checked_from
@@ -653,12 +660,15 @@ class FileLog(Log):
         index = walk_end(view, base, entry=entry, newest=newest) if len(view) == size else None
         return (view, index) if index is not None else self._read(base, size, checks=False)
 
-    def _cut(self, base: int, index: SegmentIndex, view: memoryview, later: Sequence[int]) -> None:
+    def _cut(
+        self, base: int, index: SegmentIndex, view: memoryview, later: Sequence[int], there: dict[str, int]
+    ) -> None:
         """A batch was not written wholly, so it was not acknowledged: it goes, with everything behind it."""
-        there = self.disk.files(self.folder)
         for gone in later:
             self.disk.warn(self._name(gone, LOG), f"it follows offset {index.next_offset - 1}, where the log ends")
             self._remove(gone, there)
+            for suffix in _OF_SEGMENT:
+                there.pop(segment_file(gone, suffix), None)
         self._is_cut = self.files.note_cut(self.folder, index, view) or bool(later)
 
     def _take_checked(self, base: int, index: SegmentIndex, following: int, now: int) -> None:
@@ -674,9 +684,9 @@ class FileLog(Log):
         )
         self._take(segment)
 
-    def _resume(self, base: int, index: SegmentIndex, view: memoryview, now: int) -> None:
+    def _resume(self, base: int, index: SegmentIndex, view: memoryview, now: int, *, is_whole: bool) -> None:
         """The last segment is gone on with, from `begin` on."""
-        self._last = base, index
+        self._last = base, index, view if is_whole else None
         if not index.size:
             # It is begun anew by the first batch.
             self.end_offset = max(self.end_offset, base)
@@ -702,7 +712,7 @@ class FileLog(Log):
         """Everything was found in order: from now on files change."""
         if self._last is None:
             return
-        (base, index), self._last = self._last, None
+        (base, index, view), self._last = self._last, None
         name = self._name(base, LOG)
         if not index.size:
             self.disk.write(name, b"", flush=self._is_cut)
@@ -727,6 +737,7 @@ class FileLog(Log):
             interval_bytes=self.config.index_interval_bytes,
             note_gap=self._note_gap,
             index=index,
+            view=view,
         )
         self.segments[-1] = self._active = segment
 
@@ -734,7 +745,7 @@ class FileLog(Log):
         """Go on after `close`: the last segment is appended to again."""
         last = self.segments[-1] if self.segments else None
         if self._active is None and last is not None and last.size and not self.is_gone:
-            self._last, self._is_cut = (last.base_offset, index_of(last)), False
+            self._last, self._is_cut = (last.base_offset, index_of(last), None), False
             self.begin()
 
     def _load_epochs(self) -> None:
@@ -766,10 +777,10 @@ class FileLog(Log):
                 self.epochs.assign(newest.partition_leader_epoch, newest.base_offset)
         self.leader_epoch = self.epochs.latest
 
-    def _load_producers(self, checked_from: int) -> None:
+    def _load_producers(self, checked_from: int, there: Collection[str]) -> None:
         """The newest valid snapshot, and the state after the batches behind it."""
-        aborted, checked_from = self._aborted_found(checked_from)
-        snapshot = self._newest_snapshot(checked_from)
+        aborted, checked_from = self._aborted_found(checked_from, there)
+        snapshot = self._newest_snapshot(checked_from, there)
         state = ProducerState()
         state.restore(snapshot)
         known = aborted[-1].last_offset if aborted else -1
@@ -804,11 +815,9 @@ class FileLog(Log):
         """Where a segment begins there is a snapshot, in case that those before go."""
         self.disk.write(self._name(offset, SNAPSHOT), write_producers(state.producers.values()))
 
-    def _newest_snapshot(self, checked_from: int) -> Snapshot:
+    def _newest_snapshot(self, checked_from: int, there: Collection[str]) -> Snapshot:
         found = sorted(
-            each.base_offset
-            for each in map(read_segment_file, self.disk.files(self.folder))
-            if each is not None and each.suffix == SNAPSHOT
+            each.base_offset for each in map(read_segment_file, there) if each is not None and each.suffix == SNAPSHOT
         )
         newest: Snapshot | None = None
         for offset in reversed(found):
@@ -829,14 +838,13 @@ class FileLog(Log):
                 self.disk.remove(name)
         return newest or Snapshot(0, ())
 
-    def _aborted_found(self, until: int) -> tuple[list[AbortedTransaction], int]:
+    def _aborted_found(self, until: int, there: Collection[str]) -> tuple[list[AbortedTransaction], int]:
         """The transactions beside the segments up to this offset, or to a damaged index; and how far that is.
 
         Those of the segments behind are made of the batches. Without them readers would take what was aborted for
         committed.
         """
         found: list[AbortedTransaction] = []
-        there = self.disk.files(self.folder)
         for segment in self.segments:
             base = segment.base_offset
             if base >= until:
@@ -856,6 +864,12 @@ class FileLog(Log):
                 until = segment.base_offset
                 break
         return [each for each in found if each.last_offset < until], until
+
+
+def _bases_of(names: Iterable[str]) -> list[int]:
+    """Where the segments begin that are among these files."""
+    found = map(read_segment_file, names)
+    return sorted(each.base_offset for each in found if each is not None and each.suffix == LOG)
 
 
 def _of_segment(entries: list[AbortedTransaction], base: int, end: int) -> list[AbortedTransaction]:

@@ -34,7 +34,7 @@ _UNKNOWN_UNTIL_READ = _INDEX | {"buffer", "first_timestamp", "max_timestamp"}
 class ActiveFile(Segment):
     """A segment that is appended to."""
 
-    __slots__ = ("_disk", "_entries", "_interval_bytes", "_note_gap", "_reserved", "file", "is_read", "name")
+    __slots__ = ("_disk", "_entries", "_file", "_interval_bytes", "_note_gap", "_reserved", "is_read", "name")
     is_file = True
 
     def __init__(
@@ -49,10 +49,12 @@ class ActiveFile(Segment):
         interval_bytes: int,
         note_gap: Callable[[int, int], None],
         index: SegmentIndex | None = None,
+        view: memoryview | None = None,
     ) -> None:
         """A new file of this name, or the one that has these batches. Raises `DiskError`.
 
-        `note_gap` is called with the offsets that it should have and lacks, where only its end was read before.
+        A file that ends with its last batch is made ready for more at the first append; until then it is read from
+        `view`. `note_gap` is called with the offsets that it should have and lacks, where only its end was read before.
         """
         super().__init__(base_offset, capacity=0, created=created, number=number)
         self.name = name
@@ -61,8 +63,11 @@ class ActiveFile(Segment):
         self._disk = disk
         self._note_gap = note_gap
         self.capacity = capacity
-        self.file: MappedFile = disk.map(name, capacity, until=0 if index is None else index.size)
-        self.buffer = self.file.buffer
+        self._file: MappedFile | None = None
+        if view is None:
+            self._file = disk.map(name, capacity, until=0 if index is None else index.size)
+            view = self._file.buffer
+        self.buffer = view
         self._reserved = 0
         self._interval_bytes = interval_bytes
         self._entries = SparseEntries(interval_bytes)
@@ -94,8 +99,10 @@ class ActiveFile(Segment):
         Raises `DiskError` if the disk is full, and then nothing has changed.
         """
         if end > self._reserved:
-            self._reserved = self.file.reserve(end)
-            self.buffer = self.file.buffer
+            if self._file is None:
+                self._file = self._disk.map(self.name, self.capacity, until=self.size)
+            self._reserved = self._file.reserve(end)
+            self.buffer = self._file.buffer
             self._entries.extend(self.buffer, self.offsets, self.positions, self.timestamps)
         view: memoryview | bytearray = batch.view
         if log_append_time:
@@ -111,6 +118,11 @@ class ActiveFile(Segment):
         buffer = self.buffer
         buffer[start + _STAMPED.size : end] = view[_STAMPED.size :]
         buffer[start : start + _STAMPED.size] = _STAMPED.pack(base_offset, batch.batch_length, leader_epoch)
+
+    def end_file(self) -> None:
+        """Cut the file behind its last batch. Raises `DiskError`."""
+        if self._file is not None:
+            self._file.cut(self.size)
 
     def take_back(self, offset: int) -> int:
         """Have no batch at this offset, the last one, after all: how many bytes that are. Nobody has read it."""

@@ -23,8 +23,12 @@ __all__ = ["DirectoryLock", "LocalDisk", "LocalFile"]
 
 MAPPED_BYTES = 16 * 1024 * 1024
 """A file is mapped up to here at first, and then up to twice as far whenever its mapping is full."""
+FIRST_RESERVED_BYTES = 64 * 1024
 RESERVED_BYTES = 1024 * 1024
-"""Bytes of a file that are reserved at a time: a full disk is noticed there, and not by a write to memory."""
+"""Bytes of a file that are reserved at a time: a full disk is noticed there, and not by a write to memory.
+
+First and at most; in between as many as there are already, because the pages of most logs are never written to.
+"""
 _RESERVE: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
 """macOS cannot reserve; there a full disk ends the process in a write to memory."""
 _SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -33,6 +37,10 @@ _SEEK_HOLE: int | None = getattr(os, "SEEK_HOLE", None)
 SYNCS_AT_ONCE = 16
 _POPULATE_WRITE: int = 23
 """MADV_POPULATE_WRITE (Linux 5.14): the pages of a piece are made at once, not one fault at a time."""
+_ONE_BY_ONE: int | None = getattr(mmap, "MADV_RANDOM", None)
+"""Else the first page of a file brings as many others as the device reads ahead, up to megabytes for each log."""
+_IN_ADVANCE: int | None = getattr(mmap, "MADV_NORMAL", None)
+"""The pages of a large log are made for less together."""
 
 
 Fail = Callable[[OSError, str], DiskError]
@@ -60,7 +68,7 @@ class LocalFile:
         self.path = path
         self._fail = fail
         self._capacity = capacity
-        self._reserved = until - until % RESERVED_BYTES
+        self._reserved = until - until % FIRST_RESERVED_BYTES
         self._map(min(capacity, max(MAPPED_BYTES, until)))
 
     def _map(self, size: int) -> None:
@@ -76,12 +84,19 @@ class LocalFile:
         except OSError as error:
             raise self._fail(error, self.path) from None
         self.buffer = memoryview(self._mapping)
+        self._advise(_ONE_BY_ONE if self._reserved < RESERVED_BYTES else _IN_ADVANCE)
+
+    def _advise(self, advice: int | None) -> None:
+        if advice is not None:
+            with suppress(OSError):  # advice only
+                self._mapping.madvise(advice)
 
     def reserve(self, end: int) -> int:
         start = self._reserved
         if end > len(self.buffer):
             self._map(min(self._capacity, max(end, 2 * len(self.buffer))))
-        wanted = min(len(self.buffer), end + RESERVED_BYTES - 1 - (end - 1) % RESERVED_BYTES)
+        piece = min(RESERVED_BYTES, max(FIRST_RESERVED_BYTES, start - start % FIRST_RESERVED_BYTES))
+        wanted = min(len(self.buffer), end + piece - 1 - (end - 1) % piece)
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -91,6 +106,8 @@ class LocalFile:
                 os.close(descriptor)
         except OSError as error:
             raise self._fail(error, self.path) from None
+        if start < RESERVED_BYTES <= wanted:
+            self._advise(_IN_ADVANCE)
         with suppress(OSError, ValueError):  # an older kernel: each page costs a fault when it is first written to
             self._mapping.madvise(_POPULATE_WRITE, start, wanted - start)
         self._reserved = wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -44,6 +45,8 @@ BOOTSTRAP = "00000000000000000000-0000000000.checkpoint"
 """The snapshot that a storage directory is formatted with: the records of a new cluster (KIP-1170)."""
 DELETED = ".deleted"
 
+KNOWN_NAMES = 4096
+"""Names of files whose meaning is kept: the same ones stand in many folders."""
 NAME_BYTES_MAX = 255
 """Of a file or a folder, in the usual file systems."""
 
@@ -99,6 +102,7 @@ def segment_file(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
+@lru_cache(KNOWN_NAMES)
 def read_segment_file(name: str) -> SegmentFile | None:
     """The meaning of a file's name; None for one without an offset."""
     found = _SEGMENT.fullmatch(name)
