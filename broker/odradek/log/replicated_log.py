@@ -51,6 +51,8 @@ class ReplicatedLog(FileLog):
 
     def append(self, batch: Batch, *, leader_epoch: int, now: int, log_append_time: bool = False) -> int:
         """Raises `DiskError` if any replica cannot have it, and then none has."""
+        if self.copies is not None and self.copies.owed:
+            self.copies.make_owed()
         base = super().append(batch, leader_epoch=leader_epoch, now=now, log_append_time=log_append_time)
         if self.copies is not None and self.copies.logs:
             try:
@@ -119,6 +121,8 @@ class Copies:
         self.home = home
         self.logs: dict[int, FileLog] = {}
         """The copies, by broker."""
+        self.owed: list[int] = []
+        """Brokers that get a copy with the first batch: most logs of a fork get none."""
         self._directories = directories
         self._absent = absent
         self._left_as_it_was: set[int] = set()
@@ -136,9 +140,22 @@ class Copies:
         for node_id in [each for each in self.logs if each not in replicas]:
             self.logs.pop(node_id).end()
             self._directories[node_id].forget(self.origin.topic_id, self.origin.index)
-        for node_id in replicas:
-            if node_id != self.home and node_id not in self.logs and node_id in self._directories:
+        missing = [
+            node_id
+            for node_id in replicas
+            if node_id != self.home and node_id not in self.logs and node_id in self._directories
+        ]
+        if self.origin.folder or not self.origin.files.settles_late:
+            for node_id in missing:
                 self._make(node_id)
+        else:
+            self.owed = missing
+
+    def make_owed(self) -> None:
+        """Make the copies that the first batch is for."""
+        owed, self.owed = self.owed, []
+        for node_id in owed:
+            self._make(node_id)
 
     def _make(self, node_id: int) -> FileLog:
         origin, directory = self.origin, self._directories[node_id]
@@ -196,12 +213,16 @@ class Copies:
         if replica in (NO_REPLICA, self.home) or replica not in self._directories:
             return
         origin = self.origin
-        if origin.folder or self.logs:
-            copy = self.logs.get(replica) or self._make(replica)
-            self.follow(replica)
-            del self.logs[replica]
-        else:
-            copy = self._directories[replica].place(origin.topic_id, origin.index, origin.config)
+        if not origin.folder and not self.logs:
+            self._directories[self.home].forget(origin.topic_id, origin.index)
+            origin.begin_in(self._directories[replica])
+            self.home = replica
+            self.owed = [node_id for node_id in self.owed if node_id != replica]
+            self._directories[replica].adopt(origin)
+            return
+        copy = self.logs.get(replica) or self._make(replica)
+        self.follow(replica)
+        del self.logs[replica]
         origin.trade_files(copy)
         before, self.home = self.home, replica
         self._directories[replica].adopt(origin)

@@ -58,6 +58,7 @@ MARK = "odradek-snapshot.json"
 FORMAT = 1
 CUT_BYTES = 1024 * 1024
 """From this size on the last segment of a log ends with the snapshot, so that forks need not copy it."""
+COPIED_AT_ONCE = 64 * 1024
 LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
 OF_SEGMENT = (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 WRITTEN_HERE = frozenset({LOCK, CLEAN_STOP, RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_OFFSETS, MARK})
@@ -247,7 +248,7 @@ def _fork_broker(source: Path, target: Path) -> None:
         if entry.is_dir():
             _fork_folder(entry.path, os.path.join(target, entry.name))
         elif entry.name not in (MARK, LOCK):
-            shutil.copyfile(entry.path, os.path.join(target, entry.name))
+            _copy(entry.path, os.path.join(target, entry.name))
 
 
 def _fork_folder(source: str, target: str) -> None:
@@ -259,7 +260,7 @@ def _fork_folder(source: str, target: str) -> None:
         found = read_segment_file(name)
         # The last segment is appended to, and its indexes are files that Kafka makes longer.
         is_written_to = found is not None and found.base_offset == last and found.suffix != SNAPSHOT
-        (shutil.copyfile if is_written_to else _link)(f"{source}/{name}", f"{target}/{name}")
+        (_copy if is_written_to else _link)(f"{source}/{name}", f"{target}/{name}")
 
 
 def _link_if_there(source: Path, target: Path, name: str) -> None:
@@ -267,6 +268,17 @@ def _link_if_there(source: Path, target: Path, name: str) -> None:
         _link(os.path.join(source, name), os.path.join(target, name))
     except FileNotFoundError:
         return
+
+
+def _copy(source: str, target: str) -> None:
+    """`shutil.copyfile`, with half as many calls for a small file: a fork copies a hundred of them."""
+    with open(source, "rb", buffering=0) as one, open(target, "wb", buffering=0) as other:
+        while data := one.read(COPIED_AT_ONCE):
+            view = memoryview(data)
+            while view:
+                view = view[other.write(view) :]
+            if len(data) < COPIED_AT_ONCE:
+                return
 
 
 def _link(source: str, target: str) -> None:

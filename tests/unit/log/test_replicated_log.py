@@ -36,7 +36,7 @@ NODES = (1, 2, 3)
 BROKERS = st.sampled_from(NODES)
 
 
-def open_stores(disks: dict[int, SimDisk]) -> ReplicatedStore:
+def open_stores(disks: dict[int, SimDisk], *, settles_late: bool = False) -> ReplicatedStore:
     numbers = count()
     store = ReplicatedStore(
         {
@@ -51,6 +51,8 @@ def open_stores(disks: dict[int, SimDisk]) -> ReplicatedStore:
             for node_id, disk in disks.items()
         }
     )
+    for one in store.stores.values():
+        one.settles_late = settles_late
     store.begin()
     return store
 
@@ -94,10 +96,12 @@ def log_bytes(partition: Partition) -> list[bytes]:
 class Replicated(RuleBasedStateMachine):
     """The same is done to a log with three replicas in files and to one in memory."""
 
+    settles_late = False
+
     @initialize()
     def begin(self) -> None:
         self.disks = new_disks()
-        self.store = open_stores(self.disks)
+        self.store = open_stores(self.disks, settles_late=self.settles_late)
         self.memory = new_store()
         self.epoch, self.leader = 0, 1
         self.sequences: dict[int, int] = {}
@@ -246,6 +250,9 @@ class Replicated(RuleBasedStateMachine):
         assert log.copies is not None
         assert self.leader == log.copies.home
         for node_id in NODES:
+            if node_id in log.copies.owed:
+                assert not log.end_offset
+                continue
             mine = replica(self.store, node_id)
             if mine.diverges_at is None:
                 end = log.behind.get(node_id, log.end_offset)
@@ -261,9 +268,64 @@ TestReplicated = Replicated.TestCase
 TestReplicated.settings = examples(60, steps=25)
 
 
+class ReplicatedInAFork(Replicated):
+    """The same where a log has no folder, and no copies, before its first batch; a fork is not gone on with here."""
+
+    settles_late = True
+
+    def stop_cleanly(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+TestReplicatedInAFork = ReplicatedInAFork.TestCase
+TestReplicatedInAFork.settings = examples(60, steps=25)
+
+
 def append(partition: Partition, *values: bytes) -> None:
     for value in values:
         partition.append_client(batch(value), now=NOW)
+
+
+@pytest.mark.parametrize("leaders", [[1], [2], [1, 2], [2, 3, 1]])
+def test_in_a_fork_a_log_has_no_copies_before_its_first_batch(leaders: list[int]) -> None:
+    disks = new_disks()
+    store = open_stores(disks, settles_late=True)
+    for epoch, leader in enumerate(leaders):
+        partition = lead(store, epoch, leader)
+    assert {leaders[-1]} == {node_id for node_id in NODES if store.stores[node_id].find(TOPIC_ID, 0) is not None}
+    assert not any(disk.folders() for disk in disks.values())
+    append(partition, b"a", b"b")
+    assert 2 == len(log_bytes(partition))
+    assert b"".join(log_bytes(partition)) == bytes_on(disks[1]) == bytes_on(disks[2]) == bytes_on(disks[3])
+    partition = lead(store, len(leaders), 3)
+    append(partition, b"c")
+    assert 3 == len(log_bytes(partition))
+    assert b"".join(log_bytes(partition)) == bytes_on(disks[1]) == bytes_on(disks[2]) == bytes_on(disks[3])
+
+
+def test_in_a_fork_a_replica_that_is_stopped_gets_its_copy_when_it_is_back() -> None:
+    disks = new_disks()
+    store = open_stores(disks, settles_late=True)
+    partition = lead(store, 0, 1)
+    store.absent(3)
+    partition.log.acknowledge(3, 0)
+    append(partition, b"a")
+    assert b"".join(log_bytes(partition)) == bytes_on(disks[2])
+    assert not disks[3].folders()
+    store.back(3)
+    partition.log.catch_up(3)
+    append(partition, b"b")
+    assert b"".join(log_bytes(partition)) == bytes_on(disks[2]) == bytes_on(disks[3])
+
+
+def test_in_a_fork_a_broker_that_has_no_replica_any_more_gets_no_copy() -> None:
+    disks = new_disks()
+    partition = lead(open_stores(disks, settles_late=True), 0, 1)
+    partition.log.place([1, 2])
+    append(partition, b"a")
+    assert bytes_on(disks[1]) == bytes_on(disks[2])
+    assert not disks[3].folders()
 
 
 def test_a_new_leader_goes_on_in_its_own_directory() -> None:
