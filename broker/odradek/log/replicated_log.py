@@ -316,12 +316,19 @@ class Following:
 
 
 def agreed_end(one: FileLog, other: FileLog) -> int:
-    """Up to where two logs have the same records: the end of the last epoch that both know (KIP-101)."""
+    """Up to where two logs have the same records: the end of the last epoch that both know (KIP-101).
+
+    `one` is the leader's: it has the newer epochs.
+    """
     ours, theirs = dict(one.epochs.entries()), dict(other.epochs.entries())
     shared = [epoch for epoch in ours if epoch in theirs]
     if not shared:
         # A log without epochs has no records: it is empty, and may begin where retention had come to.
-        return 0 if ours and theirs else min(one.end_offset, other.end_offset)
+        if not ours or not theirs:
+            return min(one.end_offset, other.end_offset)
+        # Kafka's `LeaderEpochFileCache.endOffsetFor`: retention has taken the epochs before with their records.
+        first = min(ours)
+        return min(ours[first], other.end_offset) if max(theirs) < first else 0
     last = max(shared)
     return min(
         one.epochs.end_of(last, log_end_offset=one.end_offset).end_offset,

@@ -485,6 +485,23 @@ def test_nothing_is_written_for_a_broker_that_is_away() -> None:
     assert bytes_on(disks[1]) == bytes_on(disks[3])
 
 
+def test_replicas_whose_records_have_all_gone_agree_in_different_epochs() -> None:
+    """A follower learns a leader's epoch with the first record in it."""
+    disks = new_disks()
+    store = open_stores(disks)
+    append(lead(store, 0, 1), b"a")
+    partition = lead(store, 1, 1)
+    partition.log.advance_start(1)
+    for each in store.stores.values():
+        each.checkpoint()
+    epochs = [read_epochs(disk.content("topic-0/leader-epoch-checkpoint")) for disk in disks.values()]
+    assert [[(1, 1)], [(0, 1)], [(0, 1)]] == epochs
+    found = open_stores(killed(disks)).find(TOPIC_ID, 0)
+    assert found is not None
+    assert 1 == found.end_offset
+    assert {} == found.behind
+
+
 def test_a_partition_that_moves_leaves_its_old_folder() -> None:
     disks = new_disks()
     partition = lead(open_stores(disks), 0, 1)
