@@ -148,7 +148,8 @@ def test_clients_are_told_the_directory_and_its_volume(tmp_path: Path) -> None:
 def test_it_is_written_now_and_then_how_far_the_logs_are(tmp_path: Path) -> None:
     with cluster(tmp_path) as first:
         produce(first.bootstrap, "a", "b", "c")
-        assert waited(lambda: b"orders 0 3" in (tmp_path / "replication-offset-checkpoint").read_bytes())
+        marks = tmp_path / "replication-offset-checkpoint"
+        assert waited(lambda: marks.exists() and b"orders 0 3" in marks.read_bytes())
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 

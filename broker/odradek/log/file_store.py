@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from odradek.config.table import TopicConfig
@@ -99,7 +100,12 @@ class FileStore(LogStore):
         self._found = frozenset(disk.folders())
         for name in sorted(self._found):
             self._open_folder(name)
+        self._checkpoints: dict[str, bytes] = {}
+        """What the checkpoints are to have."""
         self._written: dict[str, bytes] = {}
+        """What they have."""
+        self._writing = Lock()
+        """Held while they are written, now or by work that was put off."""
 
     def _offsets(self, name: str) -> dict[tuple[str, int], int]:
         data = self.disk.read(name)
@@ -247,29 +253,40 @@ class FileStore(LogStore):
         self.failure = self.failure or str(failed)
 
     def checkpoint(self) -> None:
-        """Write down how far all logs are, and remove what has had its time."""
+        """Write down how far all logs are, and remove what has had its time. Raises `DiskError`."""
         self._remove_due()
+        self._note_checkpoints()
+        self._write_checkpoints()
+
+    def checkpoint_later(self) -> None:
+        """The same while others go on: a file that replaces another one may wait for the device."""
+        self._remove_due()
+        self._note_checkpoints()
+        if self._checkpoints != self._written:
+            self.disk.later(self._write_checkpoints)
+
+    def _note_checkpoints(self) -> None:
         logs = [
             log
             for log in self.logs()
             if isinstance(log, FileLog) and log.folder and not log.is_gone and log.topic_id != METADATA_TOPIC
         ]
         keys = {(log.topic, log.index): log for log in logs}
-        self._write(RECOVERY_POINTS, {key: log.recovery_point for key, log in keys.items()})
-        self._write(
-            HIGH_WATERMARKS,
-            {key: log.committed for key, log in keys.items()},
-        )
-        self._write(LOG_STARTS, {key: log.start_offset for key, log in keys.items() if log.start_offset > 0})
-        self._write(
-            CLEANED_OFFSETS, {key: log.first_dirty_offset for key, log in keys.items() if log.first_dirty_offset > 0}
-        )
+        offsets: dict[str, dict[tuple[str, int], int]] = {
+            RECOVERY_POINTS: {key: log.recovery_point for key, log in keys.items()},
+            HIGH_WATERMARKS: {key: log.committed for key, log in keys.items()},
+            LOG_STARTS: {key: log.start_offset for key, log in keys.items() if log.start_offset > 0},
+            CLEANED_OFFSETS: {key: log.first_dirty_offset for key, log in keys.items() if log.first_dirty_offset > 0},
+        }
+        self._checkpoints = {name: write_offsets(each) for name, each in offsets.items()}
 
-    def _write(self, name: str, offsets: dict[tuple[str, int], int]) -> None:
-        data = write_offsets(offsets)
-        if self._written.get(name) != data:
-            self.disk.write(name, data, flush=name != HIGH_WATERMARKS)
-            self._written[name] = data
+    def _write_checkpoints(self) -> None:
+        """Write the newest ones; work that was put off finds nothing to do where somebody was faster."""
+        with self._writing:
+            for name, data in self._checkpoints.items():
+                if self._written.get(name) != data:
+                    self.disk.write(name, data, flush=name != HIGH_WATERMARKS)
+                    self._written[name] = data
 
     def resume(self) -> None:
         """The broker goes on after `close` in the same process, or after a crash: the mark of a clean stop goes."""

@@ -152,7 +152,7 @@ class ClusterDir:
         running = nodes()
         with suppress(DiskError):  # it is in the log
             for node_id in running:
-                self.dirs[node_id].store.checkpoint()
+                self.dirs[node_id].store.checkpoint_later()
             if running:
                 self._tend_snapshots(running)
         self._timer = calls.call_later(LOOK_S, self._look, nodes, calls)

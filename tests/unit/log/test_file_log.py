@@ -293,6 +293,61 @@ def test_what_follows_a_damaged_batch_is_not_read_as_if_nothing_were() -> None:
     assert len(after.warnings) == len(partition.log.segments) - 1
 
 
+def high_watermark(disk: SimDisk) -> int | None:
+    data = disk.read("replication-offset-checkpoint")
+    return None if data is None else read_offsets(data)[TOPIC, 0]
+
+
+def test_checkpoints_that_are_put_off_have_the_newest_offsets() -> None:
+    disk, store, partition = new_log()
+    append(partition, b"a")
+    store.checkpoint_later()
+    assert high_watermark(disk) is None
+    append(partition, b"b")
+    store.checkpoint_later()
+    disk.work()
+    assert 2 == high_watermark(disk)
+
+
+def test_work_that_was_put_off_takes_nothing_back_that_was_written_meanwhile() -> None:
+    disk, store, partition = new_log()
+    append(partition, b"a")
+    store.checkpoint_later()
+    append(partition, b"b")
+    store.close(broker_epoch=0)
+    disk.put("replication-offset-checkpoint", b"")
+    disk.work()
+    assert b"" == disk.read("replication-offset-checkpoint")
+
+
+def test_nothing_is_put_off_where_no_checkpoint_has_changed() -> None:
+    disk, store, partition = new_log()
+    append(partition, b"a")
+    store.checkpoint_later()
+    disk.work()
+    store.checkpoint_later()
+    assert not disk.works
+    append(partition, b"b")
+    store.checkpoint_later()
+    assert 1 == len(disk.works)
+
+
+def test_a_checkpoint_that_failed_is_written_the_next_time() -> None:
+    disk, store, partition = new_log()
+    append(partition, b"a")
+    partition.log.advance_start(1)
+    disk.work()
+    disk.is_broken = True
+    store.checkpoint_later()
+    with pytest.raises(DiskError):
+        disk.work()
+    disk.is_broken = False
+    store.checkpoint_later()
+    disk.work()
+    assert 1 == high_watermark(disk)
+    assert {(TOPIC, 0): 1} == read_offsets(disk.content("log-start-offset-checkpoint"))
+
+
 def test_segments_that_are_on_the_device_are_not_read_at_the_start() -> None:
     disk, store, partition = new_log()
     for _ in range(20):
