@@ -55,8 +55,9 @@ def seen(state: str, **others: int) -> Mapping[str, Any]:
 def test_a_system_rests_when_it_shows_the_same_twice_and_owes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    empty: Mapping[str, Any] = {"transactions": {}}
     owing, moving, resting = seen("PrepareAbort", a=1), seen("Ongoing", a=2), seen("Ongoing", a=3)
-    looks: Iterator[Mapping[str, Any]] = chain([owing, owing, owing, moving, resting], repeat(resting))
+    looks: Iterator[Mapping[str, Any]] = chain([empty, empty, owing, owing, moving, resting], repeat(resting))
     monkeypatch.setattr(turns, "look", lambda bootstrap: next(looks))
     assert resting == at_rest(Odradek(tmp_path, free_port()), lambda found: found["a"] > 0)
 
