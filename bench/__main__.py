@@ -34,7 +34,7 @@ TRANSACTION_PEERS = [
 ]
 ON_REQUEST = frozenset({"odradek-recorded"})
 """Measured where they are named alone."""
-WITHOUT_ECHO = ["odradek", "kafka", "kfake", "other-python"]
+WITHOUT_ECHO = ["odradek", "kafka", "kfake", "before", "other-python"]
 
 Samples = dict[str, dict[str, list[Sample]]]
 """By measure and unit, then by peer: one figure of each round."""
