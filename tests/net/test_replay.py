@@ -331,6 +331,7 @@ def test_a_recording_that_is_cut_is_played_as_far_as_it_goes(simple: Path) -> No
         assert done.difference is None
         assert done.why is not None
         assert "cut off" in done.why
+        assert list(lines_of(Reader(cut)))[-1] == done.why
 
 
 def test_a_recording_that_is_damaged_says_where(simple: Path) -> None:
@@ -343,8 +344,12 @@ def test_a_recording_that_is_damaged_says_where(simple: Path) -> None:
     for damage in (b"\0\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\3abc"):
         bad = simple.with_suffix(".bad")
         bad.write_bytes(whole[:head] + begins + damage + whole[head + len(begins) + len(damage) :])
-        with pytest.raises(UsageError, match=r"is damaged behind input \d+: what follows cannot be read\.$"):
+        with pytest.raises(UsageError, match=r"is damaged behind input \d+: what follows cannot be read\.$") as refused:
             played(bad)
+        listed: list[str] = []
+        with pytest.raises(UsageError) as in_list:
+            listed.extend(lines_of(Reader(bad)))
+        assert str(refused.value) == str(in_list.value)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from odradek.core.wording import counted
 from odradek.net.recording_file import Acted, Changed, Input, Made, Ran, Reader, Received, Sign
 from odradek.replay.answers import Conversation
+from odradek.replay.ending import check_whole, why_it_ends
 from odradek.replay.player import steps_of
 from odradek.wire.registry import NAMES
 
@@ -16,16 +17,21 @@ CHANGES = {Sign.CLOGGED: "reads too slowly", Sign.DRAINED: "reads again", Sign.L
 
 
 def lines_of(reader: Reader) -> Iterator[str]:
-    """The number of each input, the time since the start (ms), what it is, and how much was sent upon it."""
-    since_ms, talks, ends = 0, dict[int, Conversation](), list[str]()
+    """The number of each input, the time since the start (ms), what it is, and how much was sent upon it.
+
+    The last line says why the recording ends before its cluster. Raises `UsageError` for a file that is damaged.
+    """
+    since_ms, seq, talks, ends = 0, 0, dict[int, Conversation](), list[str]()
     for step in steps_of(reader, ends.append):
-        since_ms += step.entry.ms
+        since_ms, seq = since_ms + step.entry.ms, step.seq
         said = [] if step.outcome is None else step.outcome.said
         sent = sum(len(what) for _, what in said if isinstance(what, bytes))
         answer = f"; {counted(sent, 'byte')} sent" if sent else ""
         yield f"{step.seq:>8} {since_ms:>10} ms  {_words(step.entry, talks)}{answer}"
-    if ends and ends[0]:
-        yield ends[0]
+    check_whole(reader, seq)
+    why = why_it_ends(reader, ends, seq)
+    if why is not None:
+        yield why
 
 
 def _words(entry: Input, talks: dict[int, Conversation]) -> str:

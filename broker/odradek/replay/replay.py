@@ -13,6 +13,7 @@ from odradek.core.wording import counted
 from odradek.net.cluster import RunningCluster, listen_everywhere, start_cluster
 from odradek.net.ports import Port
 from odradek.net.recording_file import Head, Reader, difference_of_heads
+from odradek.replay.ending import check_whole, why_it_ends
 from odradek.replay.player import Differs, Player, steps_of
 from odradek.replay.unpacked import Unpacked
 
@@ -150,8 +151,8 @@ class Replay:
                 raise UsageError(f"{self.path}: {difference}") from None
         finally:
             reader.close()
-        if difference is None and reader.damaged:
-            raise UsageError(f"{self.path} is damaged behind input {player.seq:,}: what follows cannot be read.")
+        if difference is None:
+            check_whole(reader, player.seq)
         if difference is None and until is not None and player.seq < until:
             raise UsageError(f"{self.path} has {counted(player.seq, 'input')}, and so none with the number {until}.")
         return Played(cluster, player, difference, _why(reader, ends, player, until), unpacked)
@@ -216,9 +217,4 @@ def _dialect(name: str) -> Release:
 
 def _why(reader: Reader, ends: list[str], player: Player, until: int | None) -> str | None:
     """Why there is no more to play; None where the cluster ended there, or there is more."""
-    if until is not None:
-        return None
-    if ends:
-        return f"The recording ends before its cluster did: {ends[0]}" if ends[0] else None
-    where = "within an entry" if reader.torn else "without the end of its cluster"
-    return f"The recording is cut off {where}, behind input {player.seq:,}: what came later is not in it."
+    return None if until is not None else why_it_ends(reader, ends, player.seq)
