@@ -121,6 +121,23 @@ def test_serve_tells_where_its_metrics_are_whatever_it_logs() -> None:
             assert b"odradek_requests_total" in page.read()
 
 
+def test_the_address_is_said_in_the_words_of_serve() -> None:
+    """`--host` and `--port`; scripts that say it in one word go on."""
+    with running("hub", "--host", "127.0.0.1", "--port", "0") as (_, line):
+        assert line.startswith("odradek hub ready url=http://127.0.0.1:")
+    with running("hub", "--port", "0") as (_, line):
+        assert line.startswith("odradek hub ready url=http://127.0.0.1:")
+    command = [sys.executable, "-m", "odradek", "hub"]
+    both = subprocess.run(
+        [*command, "--port", "0", "--listen", "0"], capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+    assert (2, "") == (both.returncode, both.stdout)
+    assert both.stderr.startswith("odradek: --host and --port say where the hub listens, or --listen does")
+    told = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False, timeout=LIMIT_S).stdout
+    assert "--port" in told
+    assert "--listen" not in told
+
+
 def test_a_port_alone_is_one_of_the_host_that_the_environment_names() -> None:
     """As in the image, where whatever command is given is reached from outside; and so it needs a token."""
     everywhere = {"ODRADEK_HOST": "0.0.0.0", "ODRADEK_HUB_TOKEN": "mine"}
@@ -146,8 +163,8 @@ def test_a_port_alone_is_one_of_the_host_that_the_environment_names() -> None:
 def test_a_second_hub_ends_with_a_sentence() -> None:
     with running("hub", "--listen", "127.0.0.1:0") as (_, line):
         port = line.rpartition(":")[2]
-        command = [sys.executable, "-m", "odradek", "hub", "--listen", port]
+        command = [sys.executable, "-m", "odradek", "hub", "--port", port]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (2, "") == (done.returncode, done.stdout)
-    said = f"odradek: A hub listens on 127.0.0.1:{port} already: use that one, or give --listen.\n"
+    said = f"odradek: A hub listens on 127.0.0.1:{port} already: use that one, or give another --port.\n"
     assert said == done.stderr

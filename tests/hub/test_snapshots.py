@@ -18,6 +18,7 @@ from odradek.control.events import EventRing
 from odradek.control.hub import Hosted, Hub, Ports
 from odradek.metadata.controller_role import StartTopic
 from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.testing import Cluster
 
 __all__ = ["ctl"]
 
@@ -144,6 +145,20 @@ def test_the_commands(ctl: Ctl, hub: HubClient) -> None:
     assert [] == hub.get("snapshots")
     with pytest.raises(UsageError, match="There is no snapshot ready: there is none"):
         ctl("make", "--from", "ready")
+
+
+def test_a_relative_directory_begins_where_the_user_is(
+    ctl: Ctl, hub: HubClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not where the hub was started."""
+    with Cluster(data_dir=tmp_path / "origin", topics=["t"]) as origin:
+        origin.snapshot(tmp_path / "kept" / "ready")
+    monkeypatch.chdir(tmp_path / "kept")
+    ctl("make", "--from", "./ready", "--id", "fork")
+    assert ["t"] == [each["topic"] for each in hub.get("clusters", "fork", "partitions") if each["topic"] == "t"]
+    ctl("remove", "--cluster", "fork")
+    with pytest.raises(UsageError, match=f"^There is no directory {tmp_path}/kept/nothing/ready: --from takes"):
+        ctl("make", "--from", "nothing/ready")
 
 
 def test_a_hub_that_ends_leaves_no_certificates() -> None:

@@ -48,6 +48,8 @@ class Option(Struct, frozen=True, kw_only=True):
     early: bool = False
     """In a group of commands the option may also stand before the command."""
     names: Names | None = None
+    hidden: bool = False
+    """An older way to say it, which is taken and not told of."""
 
 
 class Argument(Struct, frozen=True, kw_only=True):
@@ -90,7 +92,11 @@ class Commands:
     def options(self, group: str = "") -> dict[str, list[str]]:
         """The long options of every command, or of one group, by command name."""
         return {
-            name: [option for option in _parser(name, run)._option_string_actions if option.startswith("--")]
+            name: [
+                option
+                for option, action in _parser(name, run)._option_string_actions.items()
+                if option.startswith("--") and action.help is not argparse.SUPPRESS
+            ]
             for name, run in self._commands.items()
             if not group or name.split()[0] == group
         }
@@ -243,7 +249,8 @@ def _add(parser: _Parser, parameter: inspect.Parameter) -> None:
     kind, declared = get_args(parameter.annotation)
     kind, many = _plain(kind)
     required = parameter.default is inspect.Parameter.empty
-    settings: dict[str, Any] = {"help": _help(declared.help, parameter.default)}
+    is_hidden = isinstance(declared, Option) and declared.hidden
+    settings: dict[str, Any] = {"help": argparse.SUPPRESS if is_hidden else _help(declared.help, parameter.default)}
     if kind is bool:
         settings["action"] = "store_true"
     else:

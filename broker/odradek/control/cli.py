@@ -12,6 +12,7 @@ from odradek.cli import offered
 from odradek.cli.commands import Commands, Option
 from odradek.cli.parent import UntilStdinEnds, end_with_stdin
 from odradek.cli.usage import HOST_VARIABLE, UsageError
+from odradek.config.addresses import bracketed
 
 if TYPE_CHECKING:
     from odradek.broker import Logger
@@ -23,6 +24,7 @@ __all__ = ["TOKEN_VARIABLE", "add_commands", "hosting_of", "print_hub"]
 
 TOKEN_VARIABLE = "ODRADEK_HUB_TOKEN"
 READY = "odradek hub ready url="
+PORT = 9644
 
 UrlFile = Annotated[Path | None, Option(help="Write the URL to this file when clients can ask.")]
 Token = Annotated[
@@ -31,13 +33,13 @@ Token = Annotated[
 
 
 def hub(
-    listen: Annotated[
-        str,
-        Option(
-            metavar="[HOST:]PORT",
-            help="Where to listen; without a host on $ODRADEK_HOST, or else 127.0.0.1. Port 0 picks a free one.",
-        ),
-    ] = "9644",
+    host: Annotated[
+        str | None, Option(help="Address to listen on; without it $ODRADEK_HOST, or else 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None, Option(min=0, max=65535, help="Port to listen on, else 9644; 0 picks a free one.")
+    ] = None,
+    listen: Annotated[str | None, Option(hidden=True)] = None,
     token: Token = None,
     url_file: UrlFile = None,
     log_level: Annotated[str, Option(names=offered.log_levels, help="debug, info, warning or error.")] = "warning",
@@ -67,9 +69,19 @@ def hub(
         log = make_logger(level=log_level, as_json=json)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    where = _listening(listen, token)
+    where = _listening(_address(host, port, listen), token)
     ready = partial(_print_ready, until_stdin_ends=until_stdin_ends)
     run_hub(where, log=log, url_file=url_file, ready=ready, record=record, with_secrets=with_secrets)
+
+
+def _address(host: str | None, port: int | None, listen: str | None) -> str:
+    """`[HOST:]PORT`, which scripts may also give in one word (`--listen`, the only way in 0.1.0)."""
+    if listen is None:
+        number = PORT if port is None else port
+        return f"{number}" if host is None else f"{bracketed(host)}:{number}"
+    if host is not None or port is not None:
+        raise UsageError("--host and --port say where the hub listens, or --listen does: give one of both.")
+    return listen
 
 
 def print_hub(url: str) -> None:

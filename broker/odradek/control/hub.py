@@ -173,7 +173,7 @@ class Hub:
         if kept is None and "/" in name:
             from odradek.net.snapshot import ClusterSnapshot
 
-            return KeptSnapshot(name, "", ClusterSnapshot.read(Path(name)), None)
+            return KeptSnapshot(name, "", ClusterSnapshot.read(Path(name).absolute()), None)
         if kept is None:
             names = ", ".join(sorted(self.snapshots)) or "none"
             raise LookupError(f"there is no snapshot {name}: there is {names}")

@@ -81,7 +81,9 @@ def listening(address: str, token: str | None, *, default_host: str = "127.0.0.1
     except OSError as error:
         bound.close()
         if int(text) and _is_hub(host, int(text)):
-            raise ListenError(f"A hub listens on {host}:{text} already: use that one, or give --listen.") from None
+            raise ListenError(
+                f"A hub listens on {host}:{text} already: use that one, or give another --port."
+            ) from None
         raise ListenError(f"Cannot listen on {host}:{text}: {error.strerror or error}.") from None
     return Listening(bound, host, bound.getsockname()[1], token)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from odradek.cli import offered
 from odradek.cli.commands import Argument, Option
+from odradek.cli.usage import UsageError
 from odradek.control.ctl.at import AsJson, At, Url, hub_at
 from odradek.control.ctl.brokers import clock_line
 from odradek.control.ctl.given import settings_of, users_of
@@ -78,12 +80,22 @@ def make(
         "security": security,
         "users": users_of(user or []) or None,
         "story": story,
-        "from": from_,
+        "from": None if from_ is None else _snapshot(from_),
         "id": name,
         "lease_s": 0 if lease is None else lease,
     }
     body = {field: value for field, value in given.items() if value is not None}
     show_answer(hub_at(hub).post("clusters", body=body), as_json, CLUSTER_COLUMNS)
+
+
+def _snapshot(from_: str) -> str:
+    """A name, or the whole path of a directory: a relative one begins where the user is, and not where the hub is."""
+    if "/" not in from_:
+        return from_
+    path = Path(from_).absolute()
+    if not path.is_dir() and not Path(from_).is_absolute():
+        raise UsageError(f"There is no directory {path}: --from takes the name of a snapshot, or its directory.")
+    return str(path)
 
 
 def show(at: Shown) -> None:
