@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.net.warned import warned
 
 from odradek.cli.usage import UsageError
 from odradek.log.files.marks import read_clean_stop, read_meta, read_quorum_state
@@ -229,6 +230,41 @@ def test_a_directory_that_was_lost_is_filled_by_the_others(tmp_path: Path) -> No
     assert 1 == len(set(written(tmp_path, METADATA_FOLDER)))
 
 
+@pytest.mark.parametrize("node_id", NODES)
+def test_a_replica_that_has_lost_its_files_takes_nothing_from_the_others(tmp_path: Path, node_id: int) -> None:
+    """Kafka's replica leads with what it has, if it is the one in the ISR, and the others lose their records."""
+    with cluster(tmp_path) as first:
+        produce(first.bootstrap, "a", "b")
+    whole = written(tmp_path)
+    (tmp_path / f"broker-{node_id}" / "orders-0" / FIRST).unlink()
+    with warned() as told, cluster(tmp_path) as second:
+        assert ["a", "b"] == read(second.bootstrap, 2)
+        found = second.warnings
+    assert told == found
+    [damaged, filled] = found
+    assert damaged.endswith("orders-0 reason=it ends at offset 0, and everything up to 2 was on the device")
+    assert filled.startswith(f"replica_filled broker={node_id} folder=orders-0 offsets=0 to 1 reason=")
+    assert 1 == len(set(written(tmp_path)))
+    assert written(tmp_path)[0].startswith(whole[0])
+    with cluster(tmp_path) as third:
+        assert [] == third.warnings
+        assert ["a", "b"] == read(third.bootstrap, 2)
+
+
+def test_a_directory_that_is_missing_is_told_with_what_it_had(tmp_path: Path) -> None:
+    with cluster(tmp_path, topics=["orders:12"]):
+        pass
+    (tmp_path / "broker-3").rename(tmp_path.parent / "lost")
+    with warned() as told, cluster(tmp_path, brokers=None) as second:
+        assert [1, 2] == second.broker_ids
+        leaderless = [f"orders-{index}" for index in range(12) if second.leader("orders", index) < 0]
+    # The last broker that stops cleanly is alone in the ISR, as in Kafka.
+    assert 12 == len(leaderless)
+    [line] = told
+    assert line.startswith("directories_are_missing brokers=[3] partitions_with_fewer_replicas=1")
+    assert f"partitions_without_leader={', '.join(leaderless[:10])} and " in line
+
+
 def test_what_three_brokers_of_kafka_left_is_gone_on_with(tmp_path: Path) -> None:
     """Kafka 4.4, combined brokers and controllers: broker 1 was stopped first, so its metadata ends sooner."""
     with tarfile.open(DATA / "three-brokers.tar.gz") as tar:
@@ -301,7 +337,7 @@ def test_one_of_them_is_of_another_node_or_cluster(stopped: Path, tmp_path_facto
 
 
 def test_one_of_them_is_in_use(stopped: Path) -> None:
-    with Cluster(data_dir=stopped / "broker-2"):
+    with warned(), Cluster(data_dir=stopped / "broker-2"):
         assert (
             f"The data directory cannot be used: another cluster of this process uses {stopped / 'broker-2'}."
             == refusal(stopped)
@@ -315,11 +351,14 @@ def test_the_directory_of_one_of_several_brokers_is_gone_on_with_alone(tmp_path:
         produce(bootstrap, "a")
         process.send_signal(signal.SIGKILL)
         process.wait(TIMEOUT_S)
-    with Cluster(data_dir=tmp_path / "broker-2") as alone:
+    with warned() as told, Cluster(data_dir=tmp_path / "broker-2") as alone:
         assert [2] == alone.broker_ids
         image = alone._running.controller.node.image
         assert [True, False, True] == [image.brokers[node_id].fenced for node_id in NODES]
         assert ["a"] == read(alone.bootstrap, 1)
+    assert [
+        "directories_are_missing brokers=[1, 3] partitions_with_fewer_replicas=3 partitions_without_leader=none"
+    ] == told
 
 
 def test_there_is_something_else(tmp_path: Path) -> None:

@@ -526,3 +526,62 @@ def test_it():
     assert type(find_spec("odradek.data.produce").loader).__name__ == "SourceFileLoader"
 """
     assert 0 == play(tmp_path, test, files=False).code
+
+
+DAMAGED = """
+import shutil
+from pathlib import Path
+import warnings
+
+@pytest.fixture
+def damaged(tmp_path):
+    with Cluster(data_dir=tmp_path / "data", topics=["t"]) as cluster:
+        till = Till(cluster.bootstrap)
+        till.add(), till.send(b"x"), till.end(), till.close()
+    for each in (tmp_path / "data" / "t-0").glob("*.log"):
+        each.unlink()
+    return tmp_path / "data"
+
+def test_passes(damaged):
+    with Cluster(data_dir=damaged):
+        pass
+
+def test_fails(damaged):
+    with Cluster(data_dir=damaged):
+        assert False
+
+def test_fails_later(damaged):
+    with Cluster(data_dir=damaged):
+        pass
+    assert False
+
+async def play(damaged):
+    async with Cluster(data_dir=damaged):
+        pass
+
+def test_is_an_error(damaged):
+    import asyncio
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(Warning, match="^file_damaged"):
+            Cluster(data_dir=damaged).__enter__()
+    shutil.rmtree(damaged / "t-0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(Warning, match="^folder_is_missing"):
+            asyncio.run(play(damaged))
+    with Cluster(data_dir=damaged) as again:
+        assert [] == again.warnings
+"""
+
+
+def test_damage_of_a_data_directory_is_told(tmp_path: Path) -> None:
+    """To whoever reads the summary of a run that passes, and in the report of a test that fails."""
+    ended = play(tmp_path, DAMAGED)
+    assert "2 failed, 2 passed, 3 warnings" in ended.text
+    line = "t-0 reason=it ends at offset 0, and everything up to 2 was on the device"
+    for name in ("passes", "fails", "fails_later"):
+        assert re.search(rf"DataDirWarning: file_damaged file=.*test_{name}0/data/{line}\n    with Cluster", ended.text)
+    for name in ("test_fails", "test_fails_later"):
+        assert re.search(rf"^In the data directory: file_damaged file=.*/{line}$", ended.test(name), re.MULTILINE)
+    assert "directory: " not in "".join(play(tmp_path, UNNAMED).sections[0])

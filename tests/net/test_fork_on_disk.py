@@ -7,6 +7,7 @@ import os
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -200,6 +201,24 @@ def test_where_a_fork_and_a_snapshot_cannot_be(kept: Snapshot, tmp_path: Path) -
             origin.snapshot(taken)
         with pytest.raises(UsageError, match="lies in the data directory"):
             origin.snapshot(tmp_path / "origin" / "kept")
+    assert kept.directory is not None
+    files = sorted(kept.directory.rglob("*"))
+    within = kept.directory / "mine"
+    refused: list[dict[str, Any]] = [
+        {"from_": kept, "data_dir": within},
+        {"data_dir": within},
+        {"record": within},
+        {"data_dir": tmp_path / "new", "events": within},
+    ]
+    for arguments in refused:
+        with pytest.raises(UsageError, match=rf"^{within} lies in the snapshot {kept.directory}, which never changes"):
+            Cluster(**arguments).__enter__()
+    with Cluster(from_=kept, data_dir=tmp_path / "fork", config=CONFIG) as fork:
+        with pytest.raises(UsageError, match="lies in the snapshot"):
+            fork.snapshot(within)
+        with pytest.raises(UsageError, match="lies in the data directory"):
+            Cluster(data_dir=tmp_path / "fork" / "another").__enter__()
+    assert files == sorted(kept.directory.rglob("*"))
     with Cluster() as memory, pytest.raises(UsageError, match="without a data directory is kept in memory"):
         memory.snapshot(tmp_path / "kept")
     assert not (tmp_path / "kept").exists()

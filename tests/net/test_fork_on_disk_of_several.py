@@ -15,6 +15,7 @@ from tests.net.test_fork import SMALL, TIMEOUT_S, committed, hang, produce, read
 from tests.net.test_fork_on_disk import digests, first_letters
 from tests.net.test_replay import check
 from tests.net.test_serve import serving
+from tests.net.warned import warned
 
 from odradek.cli.usage import UsageError
 from odradek.control.client import HubClient
@@ -100,7 +101,7 @@ def test_the_folder_of_each_broker_is_a_directory_as_after_a_clean_stop(kept: Sn
     found = []
     for broker in ("broker-1", "broker-2", "broker-3"):
         shutil.copytree(kept.directory / broker, tmp_path / broker)
-        with Cluster(data_dir=tmp_path / broker, config=CONFIG) as alone:
+        with warned(), Cluster(data_dir=tmp_path / broker, config=CONFIG) as alone:
             found.append("".join(first_letters(alone, 12, committed=True)))
     # The one that was stopped has the metadata of that time, too, by which it was in sync.
     assert sorted(found) == ["0123456789", "0123456789ab", "0123456789ab"]

@@ -24,6 +24,7 @@ from tests.hub.helpers import Till
 from tests.net.copies import copy_while_it_runs
 from tests.net.test_fork import SMALL, committed, hang, produce, read, stable_end
 from tests.net.test_replay import QUIET, TIMEOUT_S, check, entries_of, fetch, play_a_killed_process, played, rewritten
+from tests.net.warned import warned
 
 from odradek.cli.usage import UsageError
 from odradek.control.client import HubClient
@@ -33,6 +34,7 @@ from odradek.net import beginning
 from odradek.net.beginning import Complete, Piece
 from odradek.net.client import BlockingClient
 from odradek.net.disk import LocalDisk, LocalFile
+from odradek.net.ports import ListenError
 from odradek.net.recording_file import Acted, Entry, Reader
 from odradek.replay.listing import lines_of
 from odradek.replay.replay import Replay
@@ -123,9 +125,10 @@ def test_a_directory_of_a_process_that_was_killed(tmp_path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[data.index(b"lost")] ^= 1
     log.write_bytes(data)
-    with Cluster(data_dir=left, config=SMALL, record=path) as cluster:
+    with warned() as told, Cluster(data_dir=left, config=SMALL, record=path) as cluster:
         assert ["a", "b"] == read(cluster, 3, wait_s=1)
         produce(cluster, "c")
+    assert ["log_tail_cut"] == [each.split()[0] for each in told]
     check(path, answers=10)
     pieces = [each for each in entries_of(path) if isinstance(each, Piece) and each.name == str(log.relative_to(left))]
     assert [b""] * (len(pieces) - 1) == [each.data for each in pieces[1:]], "room that was never written to"
@@ -445,3 +448,37 @@ def test_a_directory_with_credentials_is_recorded_only_where_that_was_said(tmp_p
     with Cluster(data_dir=directory, config=SMALL, record=path, with_secrets=True) as cluster:
         volume(cluster)
     check(path, answers=1)
+
+
+def test_a_start_that_is_refused_leaves_no_recording(tmp_path: Path) -> None:
+    """Whatever refuses it: the directory, the place of a fork, an address."""
+    with Cluster(data_dir=tmp_path / "origin", topics=["t"]) as origin:
+        kept = origin.snapshot(tmp_path / "kept")
+        port = int(origin.bootstrap.rpartition(":")[2])
+        starts: list[dict[str, Any]] = [
+            {"data_dir": tmp_path / "origin"},
+            {"data_dir": tmp_path / "kept", "node_ids": [7]},
+            {"data_dir": tmp_path, "brokers": 2},
+            {"from_": kept, "data_dir": tmp_path},
+            {"from_": kept, "data_dir": tmp_path / "kept" / "fork"},
+            {"port": port},
+        ]
+        for number, arguments in enumerate(starts):
+            with pytest.raises((UsageError, ListenError)):
+                Cluster(record=tmp_path / f"{number}.rec", **arguments).__enter__()
+    assert [] == list(tmp_path.glob("*.rec"))
+
+
+def test_a_recording_lies_beside_its_directory(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with pytest.raises(UsageError, match=rf"^{data}/run\.rec lies in the data directory {data}, where folders"):
+        Cluster(data_dir=data, record=data / "run.rec").__enter__()
+    with pytest.raises(UsageError, match=rf"^{data}/events lies in the data directory {data}, where folders"):
+        Cluster(data_dir=data, events=data / "events").__enter__()
+    assert not data.exists()
+    served = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--data-dir", str(data)]
+    for option in ("--record", "--events"):
+        done = subprocess.run([*served, option, str(data / "file")], capture_output=True, text=True, timeout=TIMEOUT_S)
+        assert (2, "") == (done.returncode, done.stdout)
+        assert done.stderr.startswith(f"odradek: {data}/file lies in the data directory {data}, where folders are")
+    assert not data.exists()

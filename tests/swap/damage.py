@@ -144,6 +144,9 @@ CASES: Mapping[str, Case] = {
     # Whose it is.
     "another process has the lock": Case(lambda _: None, is_locked=True),
     "meta.properties of another node": Case(rewritten(META, lambda data: data.replace(b"node.id=1", b"node.id=2"))),
+    "meta.properties of another cluster": Case(
+        rewritten(META, lambda data: re.sub(rb"cluster.id=.*\n", b"cluster.id=AnotherClusterAltogether\n", data))
+    ),
     "no meta.properties": Case(without(META)),
     "meta.properties is empty": Case(rewritten(META, nothing)),
     "meta.properties of version 2": Case(rewritten(META, lambda data: data.replace(b"version=1", b"version=2"))),
@@ -375,6 +378,7 @@ def found(
 
 WHOLE = found("0-10")
 REFUSED = Answer(REFUSES)
+LOST_END = "__cluster_metadata-0 reason=it ends at offset 33, and ended at 42 when its broker stopped: what was changed"
 TOLD: Mapping[str, Sequence[str]] = {
     "another process has the lock": [
         "The data directory cannot be used: another process uses DIR: it has locked .lock."
@@ -569,28 +573,35 @@ TOLD: Mapping[str, Sequence[str]] = {
     ],
     "no metadata log": ["it has 8 logs, and no metadata: half a copy."],
     "the metadata log is empty": [
-        "__cluster_metadata-0 reason=it ends at offset 0, before the snapshot __cluster_metadata-0/00000000000000"
+        "__cluster_metadata-0 reason=it ends at offset 0, before the snapshot __cluster_metadata-0/00000000000000",
+        LOST_END,
     ],
     "the metadata log is garbage": [
         "__cluster_metadata-0 reason=it ends at offset 0, before the snapshot __cluster_metadata-0/00000000000000",
+        LOST_END,
         "log_tail_cut folder=__cluster_metadata-0 end_offset=0 bytes=2710 reason=there is no batch",
     ],
     "the metadata log is cut off": [
-        "log_tail_cut folder=__cluster_metadata-0 end_offset=33 bytes=499 reason=the batch is cut off, or none"
+        LOST_END,
+        "log_tail_cut folder=__cluster_metadata-0 end_offset=33 bytes=499 reason=the batch is cut off, or none",
     ],
     "the metadata log is cut off, after a kill": [
-        "log_tail_cut folder=__cluster_metadata-0 end_offset=33 bytes=499 reason=the batch is cut off, or none"
+        LOST_END,
+        "log_tail_cut folder=__cluster_metadata-0 end_offset=33 bytes=499 reason=the batch is cut off, or none",
     ],
     "half of the metadata log": [
         "__cluster_metadata-0 reason=it ends at offset 12, before the snapshot __cluster_metadata-0/0000000000000",
+        LOST_END,
         "log_tail_cut folder=__cluster_metadata-0 end_offset=12 bytes=531 reason=the batch is cut off, or none",
     ],
     "a byte has changed in the metadata log": [
         "__cluster_metadata-0 reason=it ends at offset 12, before the snapshot __cluster_metadata-0/0000000000000",
+        LOST_END,
         "log_tail_cut folder=__cluster_metadata-0 end_offset=12 bytes=1886 reason=the checksum of the batch at of",
     ],
     "a byte has changed in the metadata log, after a kill": [
         "__cluster_metadata-0 reason=it ends at offset 12, before the snapshot __cluster_metadata-0/0000000000000",
+        LOST_END,
         "log_tail_cut folder=__cluster_metadata-0 end_offset=12 bytes=1886 reason=the checksum of the batch at of",
     ],
     "the metadata log begins at its snapshot": [

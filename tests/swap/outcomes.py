@@ -10,6 +10,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from msgspec import Struct
+from tests.net.warned import warned
 from tests.oracle.real_kafka import free_port
 from tests.swap.systems import SHARED, Kafka, directory
 
@@ -101,11 +102,14 @@ def answer_of_odradek(path: Path, times: Sequence[int], *, appends: bool = True)
     """Start it on a directory, look at it, and stop it."""
     lines = Lines()
     try:
-        with Cluster(data_dir=path, config=SHARED, log=lines, seed=1) as cluster:
+        with warned() as told, Cluster(data_dir=path, config=SHARED, log=lines, seed=1) as cluster:
             logs = look(cluster.bootstrap, times, appends=appends)
     except UsageError as refusal:
         return Answer(REFUSES, says=[plain(str(refusal), path)])
-    return Answer(STARTS, logs, [plain(line, path) for line in lines.lines if not line.startswith("broker_fenced")])
+    logged = [line for line in lines.lines if not line.startswith("broker_fenced")]
+    # What the log says is told to the author of a test, too.
+    assert sorted(logged) == sorted(told)
+    return Answer(STARTS, logs, [plain(line, path) for line in logged])
 
 
 def answer_of_kafka(root: Path, times: Sequence[int]) -> Answer:

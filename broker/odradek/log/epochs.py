@@ -39,9 +39,9 @@ class LeaderEpochs:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """A leader with this epoch begins at this offset; entries behind that were never committed, and are removed."""
+        if self._epochs and self.latest == epoch and self._starts[-1] <= start_offset:
+            return
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
-            if self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
-                return
             self._pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)

@@ -121,6 +121,8 @@ class FileLog(Log):
         self.recovery_point = 0
         """Everything before this offset is on the device."""
         self.is_gone = False
+        self.had = 0
+        """Up to which offset the process before had its records on the device; they may have gone since."""
         self._epochs_written: list[tuple[int, int]] = []
         self._has_new_names = False
         self._truncations = 0
@@ -530,7 +532,7 @@ class FileLog(Log):
         key = folder.topic, folder.partition
         self.start_offset = store.log_starts.get(key, 0)
         self.first_dirty_offset = store.cleaned.get(key, 0)
-        self.recovery_point = store.recovery_points.get(key, 0)
+        self.recovery_point = self.had = store.recovery_points.get(key, 0)
         there = self._end_compactions()
         bases = _bases_of(there)
         if bases:

@@ -32,6 +32,8 @@ class MetadataFileLog(ReplicatedLog):
         self.quorum: QuorumState | None = None
         """The metadata log of the process before."""
         self.leader_epoch = 0  # a quorum's first epoch is 1
+        self._ended = 0
+        """Where the log of the process before ended, if that has stopped cleanly."""
         self._is_anew = False
         """Whether the files of the process before go at `begin`."""
 
@@ -46,6 +48,10 @@ class MetadataFileLog(ReplicatedLog):
         return True
 
     def load(self, folder: Folder) -> None:
+        names = map(read_segment_file, self.disk.files(METADATA_FOLDER))
+        # A clean stop leaves the producers, of which there are none, as of the end of the log.
+        left = [each.base_offset for each in names if each is not None and each.suffix == ".snapshot"]
+        self._ended = max(left, default=0)
         super().load(folder)
         name = f"{self.folder}/{QUORUM_STATE}"
         data = self.disk.read(name)
@@ -81,6 +87,15 @@ class MetadataFileLog(ReplicatedLog):
         self.epochs, self.snapshots = LeaderEpochs(), []
         self.leader_epoch = max(self.leader_epoch, snapshot.epoch)
         self._is_anew = True
+
+    def tell_lost_end(self) -> None:
+        """Report metadata that the last clean stop has left, and that neither the log nor a snapshot has."""
+        if self._ended > self.end_offset:
+            self.disk.warn(
+                self.folder,
+                f"it ends at offset {self.end_offset}, and ended at {self._ended} when its broker stopped: what was"
+                " changed in between is gone (topics, leaders, settings, permissions, ids of producers)",
+            )
 
     def begin(self) -> None:
         super().begin()

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from odradek.log.file_log import FileLog
 from odradek.log.file_store import UNBOUNDED, FileStore
 from odradek.log.log_store import LogStore
@@ -20,7 +22,17 @@ if TYPE_CHECKING:
     from odradek.config.table import TopicConfig
     from odradek.log.log import Log
 
-__all__ = ["ReplicatedStore"]
+__all__ = ["Filled", "ReplicatedStore"]
+
+
+class Filled(Struct, frozen=True):
+    """A replica whose records have gone from its directory, and are taken from another one."""
+
+    node_id: int
+    folder: str
+    first_offset: int
+    end_offset: int
+    from_node_id: int
 
 
 class ReplicatedStore(LogStore):
@@ -32,6 +44,7 @@ class ReplicatedStore(LogStore):
         self.stores = stores
         self.bootstrap = next((each.bootstrap for each in stores.values() if each.bootstrap is not None), None)
         self._absent: set[int] = set()
+        self.filled: list[Filled] = []
         keys = dict.fromkeys((log.topic_id, log.index) for store in stores.values() for log in store.logs())
         for topic_id, index in keys:
             self._unite(topic_id, index)
@@ -53,6 +66,10 @@ class ReplicatedStore(LogStore):
             end = agreed_end(origin, copy)
             if end < copy.end_offset:
                 copy.diverges_at = end
+            elif end < (had := min(copy.had, origin.end_offset)):
+                # A leader that lost its files would let the others lose theirs (KIP-101), and they have what it had.
+                self.filled.append(Filled(node_id, copy.folder, end, had, home))
+                end = had
             if end < origin.end_offset:
                 origin.behind[node_id] = end
             origin.copies.add(node_id, copy)

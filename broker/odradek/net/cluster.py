@@ -30,6 +30,7 @@ from odradek.metadata.controller_role import ControllerRole, StartRefused, Start
 from odradek.metadata.image import NO_LEADER
 from odradek.net.changes import Changes
 from odradek.net.driver import Driver
+from odradek.net.kept_warnings import KeptWarnings
 from odradek.net.keys import with_keys
 from odradek.net.outside import GO_ON, START, Outside, deed
 from odradek.net.ports import BACKLOG, ListenError, Port
@@ -86,6 +87,8 @@ class RunningCluster:
         self.config = config
         self.data_dir = data_dir
         """The directory with the log files; None: the logs are only in memory."""
+        self.warnings: list[str] = []
+        """Warnings about the data directory; more may come while the brokers run."""
         self.made_dir: Path | None = None
         """A directory that was made for this fork alone, and is removed with it."""
         if data_dir is not None:
@@ -186,6 +189,7 @@ class RunningCluster:
         self.data_dir.check()
         if not self.data_dir.was_new:
             self.spec.cleanly = self.data_dir.cleanly
+            self.data_dir.go_back(self.controller.node.image)
             for node_id in self._running:
                 membership.let_in(self.spec, node_id, self._running, self._act)
             # The directory of one broker of several knows others, which were killed with it.
@@ -633,9 +637,11 @@ async def start_cluster(
         )
     loop, opened_dir = asyncio.get_running_loop(), None
     if record is not None:
+        from odradek.net.apart import check_apart
         from odradek.net.beginning import metadata_at_start
         from odradek.net.recording import Recording, head_of, new_seed  # most clusters are not recorded
 
+        check_apart(record.path, data_dir=data_dir)
         seed = new_seed() if seed is None else seed
         outside = recording = Recording(loop, record, log)
         if snapshot is not None or data_dir is not None:
@@ -645,39 +651,43 @@ async def start_cluster(
     outside = outside or Outside(loop)
     made_dir: Path | None = None
     asked_id = cluster_id
-    if snapshot is not None:
-        node_ids = snapshot.node_ids
-        outside.clock = snapshot.clock(outside.machine)
-        if snapshot.directory is not None:
-            from odradek.net.snapshot_dir import fork_directory, place_for_fork
-
-            if data_dir is None:
-                data_dir = made_dir = place_for_fork(snapshot.directory)
-            fork_directory(snapshot.directory, data_dir)
-    random = Random(seed)
-    if data_dir is not None:
-        if sys.platform == "win32":
-            raise UsageError("A data directory needs locks and mapped files of POSIX, which Windows does not have.")
-        from odradek.net.cluster_dir import ClusterDir  # most clusters have none
-
-        opened_dir = ClusterDir(
-            data_dir,
-            node_ids=node_ids_of(brokers, node_ids) if brokers is not None or node_ids is not None else None,
-            cluster_id=cluster_id,
-            log=log,
-            new_cluster_id=partial(_cluster_id, random),
-            syncs=sync,
-            names_directories=config.release.names_directories,
-            is_fork=snapshot is not None,
-            goes_with_cluster=made_dir is not None,
-            outside=outside,
-            new_id=partial(random.randbytes, ID_BYTES),
-        )
-        brokers, node_ids, cluster_id = None, opened_dir.node_ids, opened_dir.cluster_id
-    elif snapshot is not None:
-        cluster_id = snapshot.cluster_id
     bound: list[Mapping[str, Port]] = []
+    warned = KeptWarnings(log)
     try:
+        if snapshot is not None:
+            node_ids = snapshot.node_ids
+            outside.clock = snapshot.clock(outside.machine)
+            if snapshot.directory is not None:
+                from odradek.net.apart import check_apart
+                from odradek.net.snapshot_dir import fork_directory, place_for_fork
+
+                if data_dir is None:
+                    data_dir = made_dir = place_for_fork(snapshot.directory)
+                else:
+                    check_apart(data_dir)
+                fork_directory(snapshot.directory, data_dir)
+        random = Random(seed)
+        if data_dir is not None:
+            if sys.platform == "win32":
+                raise UsageError("A data directory needs locks and mapped files of POSIX, which Windows does not have.")
+            from odradek.net.cluster_dir import ClusterDir  # most clusters have none
+
+            opened_dir = ClusterDir(
+                data_dir,
+                node_ids=node_ids_of(brokers, node_ids) if brokers is not None or node_ids is not None else None,
+                cluster_id=cluster_id,
+                log=warned,
+                new_cluster_id=partial(_cluster_id, random),
+                syncs=sync,
+                names_directories=config.release.names_directories,
+                is_fork=snapshot is not None,
+                goes_with_cluster=made_dir is not None,
+                outside=outside,
+                new_id=partial(random.randbytes, ID_BYTES),
+            )
+            brokers, node_ids, cluster_id = None, opened_dir.node_ids, opened_dir.cluster_id
+        elif snapshot is not None:
+            cluster_id = snapshot.cluster_id
         ids = node_ids_of(brokers, node_ids)
         racks = racks_of(config.broker_rack, ids)
         if port + len(ids) - 1 > PORT_MAX and not ports:
@@ -717,6 +727,7 @@ async def start_cluster(
             else snapshot.store(bytes_max=config.odradek_log_memory_bytes_max),
         )
         cluster.made_dir = made_dir
+        cluster.warnings = warned.lines
         cluster.encrypted = [each.name for each in listeners if each.protocol.uses_tls]
         cluster.ports = {broker.node_id: dict(opened) for broker, opened in zip(spec.brokers, bound, strict=True)}
         if record is not None:

@@ -7,7 +7,6 @@ replicas of its broker, and the metadata log.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,8 @@ from odradek.log.file_store import FileStore
 from odradek.log.files.names import META
 from odradek.log.metadata_log import METADATA_TOPIC
 from odradek.log.replicated_store import ReplicatedStore
+from odradek.metadata.image import NO_LEADER
+from odradek.net.apart import BROKER, check_apart
 from odradek.net.data_dir import DataDir
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ __all__ = ["ClusterDir"]
 
 LOOK_S = 1.0
 """The interval of checkpoints, if they have changed."""
-_BROKER = re.compile(r"broker-(0|[1-9]\d*)")
+NAMED_MAX = 10
+"""Of many partitions without a leader so many are named."""
 
 
 class ClusterDir:
@@ -63,6 +65,8 @@ class ClusterDir:
         self._log = log
         self._goes_with_cluster = goes_with_cluster
         places = _places(path, node_ids)
+        if not any((place / META).exists() for place in places.values()):
+            check_apart(path)
         self.dirs: dict[int, DataDir] = {}
         """By broker, in the order of the ids that were given."""
         opened: dict[int | None, DataDir] = {}
@@ -139,7 +143,16 @@ class ClusterDir:
         image = _newest(nodes())
         for one in self.dirs.values():
             one.started(image)
+        self._tell_missing(image)
         if isinstance(self.store, ReplicatedStore):
+            for each in self.store.filled:
+                self._log.warning(
+                    "replica_filled",
+                    broker=each.node_id,
+                    folder=each.folder,
+                    offsets=f"{each.first_offset} to {each.end_offset - 1}",
+                    reason=f"they had gone from its directory, and are taken from that of broker {each.from_node_id}",
+                )
             self.store.forget_strays(image.topics_by_id)
         if all(one.disk.waits_for_device for one in self.dirs.values()):
             self._look(nodes, calls)
@@ -147,6 +160,46 @@ class ClusterDir:
         for one in self.dirs.values():
             one.disk.waits_for_device = not self._goes_with_cluster
         self._timer = calls.call_later(LOOK_S, self._look, nodes, calls)
+
+    def go_back(self, image: MetadataImage) -> None:
+        """The metadata is that of an earlier time: lead logs in its leader epochs, though they know later ones.
+
+        Kafka does so, too: it forgets the later epochs.
+        """
+        found = []
+        for log in self.store.logs():
+            topic = image.topic_by_id(log.topic_id)
+            if topic is None or log.index not in topic.partitions:
+                continue
+            registered = topic.partitions[log.index]
+            if log.leader_epoch > registered.leader_epoch:
+                log.leader_epoch = registered.leader_epoch
+                found.append(f"{topic.name}-{log.index}")
+        if found:
+            self._log.warning(
+                "metadata_is_older",
+                partitions=_some(sorted(found)),
+                reason="their logs know later leader epochs, so that the metadata log has lost its end",
+            )
+
+    def _tell_missing(self, image: MetadataImage) -> None:
+        """Report brokers of the cluster that have no directory here, and the partitions that miss them."""
+        missing = sorted(image.brokers.keys() - self.dirs.keys())
+        if not missing:
+            return
+        partitions = [
+            (f"{topic.name}-{index}", partition)
+            for topic in image.topics.values()
+            for index, partition in sorted(topic.partitions.items())
+        ]
+        fewer = sum(not self.dirs.keys() >= set(partition.replicas) for _, partition in partitions)
+        leaderless = [name for name, partition in partitions if partition.leader == NO_LEADER]
+        self._log.warning(
+            "directories_are_missing",
+            brokers=missing,
+            partitions_with_fewer_replicas=fewer,
+            partitions_without_leader=_some(leaderless),
+        )
 
     def _look(self, nodes: Callable[[], Mapping[int, Node]], calls: Calls) -> None:
         running = nodes()
@@ -202,7 +255,7 @@ def _places(path: Path, node_ids: Sequence[int] | None) -> dict[int | None, Path
     """The directory of each broker; None is any one broker. Raises `UsageError` for other brokers than those there."""
     found: list[int] = []
     if path.is_dir() and not (path / META).exists():
-        matches = ((each, _BROKER.fullmatch(each.name)) for each in path.iterdir() if each.is_dir())
+        matches = ((each, BROKER.fullmatch(each.name)) for each in path.iterdir() if each.is_dir())
         found = sorted(int(match[1]) for _, match in matches if match is not None)
     if found:
         if node_ids is not None and sorted(node_ids) != found:
@@ -215,6 +268,11 @@ def _places(path: Path, node_ids: Sequence[int] | None) -> dict[int | None, Path
     if path.is_dir() and any(path.iterdir()):
         raise UsageError(f"The data directory {path} has no folders of brokers, and is not empty.")
     return {node_id: path / f"broker-{node_id}" for node_id in node_ids}
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(names[:NAMED_MAX])}{more}" or "none"
 
 
 def _named(node_ids: Sequence[int]) -> str:

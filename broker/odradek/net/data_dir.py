@@ -99,6 +99,9 @@ class DataDir:
             self.store.directories = (self.meta.directory_id,) if self.meta.directory_id else ()
             self._check_voters()
             self.store.metadata_snapshot = self._newest_snapshot()
+            metadata = self.store.find(METADATA_TOPIC, 0)
+            if isinstance(metadata, MetadataFileLog):
+                metadata.tell_lost_end()
             self.store.bootstrap = self._first_records()
         except (DamagedFile, DiskError) as error:
             self.release()

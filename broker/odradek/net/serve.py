@@ -165,6 +165,10 @@ def _event_log(options: ServeOptions, log: Logger) -> EventLog:
     from odradek.net.event_log import EventLog  # it imports structlog, which a start without events does not need
 
     assert options.events is not None, "events are wanted"
+    if options.data_dir is not None:
+        from odradek.net.apart import check_apart
+
+        check_apart(options.events, data_dir=options.data_dir)
     return EventLog(options.events, log, bodies=options.event_bodies, now_ms=options.now_ms)
 
 

@@ -44,6 +44,7 @@ from odradek.log.files.names import (
 from odradek.log.files.producer_snapshot import write_producers
 from odradek.log.files.walk import index_of_segment
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC
+from odradek.net.apart import MARK, check_apart
 
 if TYPE_CHECKING:
     from odradek.log.segment import Segment
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MARK", "Mark", "fork_directory", "place_for_fork", "read_directory", "write_directory"]
 
-MARK = "odradek-snapshot.json"
-"""The file with further data for forks; Kafka reads only folders and its own files."""
 FORMAT = 1
 CUT_BYTES = 1024 * 1024
 """From this size on the last segment of a log ends with the snapshot, so that forks need not copy it."""
@@ -96,7 +95,7 @@ def write_directory(
     gone: frozenset[int],
 ) -> None:
     """Write a snapshot of a cluster's directory to another one, whole or not at all. Raises `UsageError`."""
-    _check_apart(target, data_dir.path)
+    check_apart(target, data_dir=data_dir.path)
     _make_empty(target, "A snapshot is written to a directory of its own, and {} is not empty.")
     mark = Mark(
         format=FORMAT,
@@ -298,8 +297,3 @@ def _make_empty(path: Path, sentence: str) -> None:
             raise UsageError(sentence.format(path))
     except OSError as error:
         raise UsageError(f"The directory {path} cannot be made: {error.strerror}.") from None
-
-
-def _check_apart(target: Path, data_dir: Path) -> None:
-    if target.resolve().is_relative_to(data_dir.resolve()):
-        raise UsageError(f"{target} lies in the data directory {data_dir}, where folders are partitions.")

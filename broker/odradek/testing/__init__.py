@@ -9,9 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.testing.names import ApiKey, Armed, Cluster, Rule, RuleError, Snapshot, StartTopic, rule
+    from odradek.testing.names import (
+        ApiKey,
+        Armed,
+        Cluster,
+        DataDirWarning,
+        Rule,
+        RuleError,
+        Snapshot,
+        StartTopic,
+        rule,
+    )
 
-__all__ = ["ApiKey", "Armed", "Cluster", "Rule", "RuleError", "Snapshot", "StartTopic", "rule"]
+__all__ = ["ApiKey", "Armed", "Cluster", "DataDirWarning", "Rule", "RuleError", "Snapshot", "StartTopic", "rule"]
 
 # A type checker reads the import above, and finds mistyped names.
 if not TYPE_CHECKING:

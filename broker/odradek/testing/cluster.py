@@ -25,7 +25,7 @@ from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.net.recent import Recent
 from odradek.releases.release import Release
-from odradek.testing import proof, recordings, witness
+from odradek.testing import damage, proof, recordings, witness
 from odradek.testing.arguments import checked, checked_topics, checked_types
 from odradek.testing.beside import Beside
 from odradek.testing.entered import Entered, place
@@ -169,6 +169,7 @@ class Cluster:
         self._beside: Beside | None = None
         self._entered: Entered | None = None
         self._exits: ExitStack | None = None
+        self._warned = 0
 
     def _check_not_entered(self) -> None:
         if self._exits is not None:
@@ -194,6 +195,11 @@ class Cluster:
             self._cluster = await self._start(exits)
             self._exits = exits.pop_all()
         self._entered = Entered()
+        try:
+            self._warned = damage.warn(self._running, 0, stacklevel=2)
+        except Warning as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aexit__(
@@ -206,6 +212,8 @@ class Cluster:
         await cluster.stop()
         self._leave()
         proof.end(cluster, error, note)
+        if error is None:
+            damage.warn(cluster, self._warned, stacklevel=2)
 
     def __enter__(self) -> Self:
         self._check_not_entered()
@@ -214,6 +222,11 @@ class Cluster:
             self._cluster = self._beside.call(self._start(exits))
             self._exits = exits.pop_all()
         self._entered = Entered(self._end_with_python)
+        try:
+            self._warned = damage.warn(self._running, 0, stacklevel=2)
+        except Warning as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __exit__(
@@ -228,6 +241,8 @@ class Cluster:
         self._leave()
         self._beside = None
         proof.end(cluster, error, note)
+        if error is None:
+            damage.warn(cluster, self._warned, stacklevel=2)
 
     def _leave(self) -> None:
         exits, self._exits = self._exits, None
@@ -250,6 +265,10 @@ class Cluster:
                 EventLog,
             )  # it imports structlog, which a start without events does not need
 
+            if self._arguments["data_dir"] is not None:
+                from odradek.net.apart import check_apart
+
+                check_apart(Path(events), data_dir=self._arguments["data_dir"])
             events = exits.enter_context(closing(EventLog(Path(events), self._arguments["log"])))
         recent = Recent(also=events)
         record = recordings.of_test() if self._record is None else self._record.nth(next(self._starts))
@@ -267,6 +286,8 @@ class Cluster:
         if self._record is None and record is not None:
             recordings.started(cluster)
         recent.started(cluster.clock.now)
+        if cluster.data_dir is not None:
+            damage.note_events(cluster, recent)
         if self._rules and self._from is None:
             try:
                 proof.add_rules(cluster, self._rules)
@@ -289,6 +310,11 @@ class Cluster:
 
         path = None if directory is None else Path(directory)
         return Snapshot(self._call(lambda: self._running.snapshot(path)), prepared=self._prepared)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is missing or damaged in the data directory, as far as it was found; each is a `DataDirWarning`, too."""
+        return list(self._running.warnings)
 
     @property
     def bootstrap(self) -> str:

@@ -12,6 +12,7 @@ import shlex
 import sys
 import tempfile
 from collections import deque
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ if hasattr(os, "register_at_fork"):  # Windows forks nothing
 LOOK_S = 5.0
 """A cluster that does not answer in this time is left out."""
 CLUSTERS_MAX = 5
+DAMAGE_MAX = 10
 SHOWN = "\nIn a browser, with what is stuck: odradek show {path} --open"
 STEM_MAX = 100
 NO_FAILURES = frozenset({"SkipTest", "Skipped", "GeneratorExit", "KeyboardInterrupt", "SystemExit"})
@@ -54,6 +56,8 @@ class Told(Struct, frozen=True):
     why: WhyView | None
     lost: str | None = None
     """A sentence in place of everything else, if the cluster does not answer."""
+    damage: Sequence[str] = ()
+    """Warnings about the data directory; more may come until the cluster has ended."""
     recording: str | None = None
     """Where everything is recorded, or why it is not."""
 
@@ -110,8 +114,8 @@ def _look(cluster: RunningCluster, recent: Recent) -> Told:
     except Exception as error:  # an error here must not hide the failure of the test
         said = str(error) or f"its event loop is busy for {LOOK_S:g} s"
         lost = f"What is stuck cannot be told ({type(error).__name__}): {said}."
-        return Told(cluster.bootstrap, recent, None, lost, recordings.sentence(cluster))
-    return Told(cluster.bootstrap, recent, told, recording=recordings.sentence(cluster))
+        return Told(cluster.bootstrap, recent, None, lost, cluster.warnings, recordings.sentence(cluster))
+    return Told(cluster.bootstrap, recent, told, damage=cluster.warnings, recording=recordings.sentence(cluster))
 
 
 def _text(told: list[Told], folder: Path, test: str) -> str:
@@ -135,6 +139,7 @@ def _lines(told: Told, folder: Path, test: str, *, alone: bool) -> list[str]:
     return [
         first if alone else f"Cluster {told.bootstrap}: {first}",
         *others,
+        *(f"In the data directory: {line}" for line in told.damage[:DAMAGE_MAX]),
         *shown,
         *([f"{whole}: {_written(told, folder, test)}"] if kept else []),
         *([told.recording] if told.recording is not None else []),

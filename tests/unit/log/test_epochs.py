@@ -43,6 +43,11 @@ def test_the_same_leader_again_changes_nothing() -> None:
     assert [(0, 0), (1, 5)] == history((0, 0), (1, 5), (1, 9)).entries()
 
 
+def test_a_leader_of_an_earlier_epoch_forgets_the_later_ones() -> None:
+    """Its own first offsets, too, as Kafka's `LeaderEpochFileCache` (metadata of an earlier time)."""
+    assert [(0, 0), (2, 8)] == history((0, 0), (2, 1), (4, 4), (6, 5), (2, 8)).entries()
+
+
 def test_epoch_of_an_offset() -> None:
     epochs = history((1, 2), (4, 8))
     assert [-1, 1, 1, 4] == [epochs.epoch_of(offset) for offset in (1, 2, 7, 8)]

@@ -1,0 +1,42 @@
+"""Directories that are Kafka's alone: nothing else is written into a data directory or a snapshot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from odradek.cli.usage import UsageError
+from odradek.log.files.names import META
+
+__all__ = ["BROKER", "MARK", "check_apart"]
+
+MARK = "odradek-snapshot.json"
+"""The file of a snapshot with further data for forks; Kafka reads only folders and its own files."""
+BROKER = re.compile(r"broker-(0|[1-9]\d*)")
+"""The folder of one of several brokers."""
+
+
+def check_apart(path: Path, *, data_dir: Path | None = None) -> None:
+    """Raises `UsageError` where a new file or folder would lie in a data directory (this or any) or a snapshot."""
+    whole = path.resolve()
+    if data_dir is not None and whole.is_relative_to(data_dir.resolve()):
+        raise UsageError(_in_data_directory(path, data_dir))
+    for parent in whole.parents:
+        if (parent / MARK).exists():
+            raise UsageError(f"{path} lies in the snapshot {parent}, which never changes: name a place beside it.")
+        if (parent / META).exists() or _has_brokers(parent, whole):
+            raise UsageError(_in_data_directory(path, parent))
+
+
+def _in_data_directory(path: Path, directory: Path) -> str:
+    return f"{path} lies in the data directory {directory}, where folders are partitions: name a place beside it."
+
+
+def _has_brokers(parent: Path, path: Path) -> bool:
+    """Whether the folders of several brokers lie there, and the path is not one of them."""
+    if BROKER.fullmatch(path.relative_to(parent).parts[0]):
+        return False
+    try:
+        return any(BROKER.fullmatch(each.parent.name) for each in parent.glob(f"broker-*/{META}"))
+    except OSError:
+        return False
