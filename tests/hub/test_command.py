@@ -138,6 +138,23 @@ def test_the_address_is_said_in_the_words_of_serve() -> None:
     assert "--listen" not in told
 
 
+def test_a_file_is_no_folder_for_recordings_and_nothing_is_no_directory(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    wrong = {
+        ("hub", "--port", "0", "--record", str(file)): f"odradek: Recordings are files in a folder, and {file} is",
+        ("serve", "--port", "0", "--data-dir", ""): "odradek: --data-dir: a path is needed, and this one is empty",
+    }
+    for words, sentence in wrong.items():
+        command = [sys.executable, "-m", "odradek", *words, "--until-stdin-ends"]
+        done = subprocess.run(
+            command, capture_output=True, input="", text=True, check=False, cwd=tmp_path, timeout=LIMIT_S
+        )
+        assert (2, "") == (done.returncode, done.stdout)
+        assert done.stderr.startswith(sentence)
+    assert [file] == list(tmp_path.iterdir())
+
+
 def test_a_port_alone_is_one_of_the_host_that_the_environment_names() -> None:
     """As in the image, where whatever command is given is reached from outside; and so it needs a token."""
     everywhere = {"ODRADEK_HOST": "0.0.0.0", "ODRADEK_HUB_TOKEN": "mine"}

@@ -161,6 +161,14 @@ def test_a_relative_directory_begins_where_the_user_is(
         ctl("make", "--from", "nothing/ready")
 
 
+@pytest.mark.parametrize("name", ["", "..", "a/b", "x" * 65])
+def test_a_name_that_is_no_part_of_a_path(hub: HubClient, name: str) -> None:
+    origin, _ = made(hub)
+    status, problem = refused(lambda: hub.post("clusters", origin, "snapshots", body={"name": name}))
+    assert status == 400
+    assert "A name is of 1 to 64 letters, digits and ._-, and neither . nor .." in problem["detail"]
+
+
 def test_a_hub_that_ends_leaves_no_certificates() -> None:
     with HubBeside() as beside:
         client = HubClient(beside.url)
@@ -205,6 +213,9 @@ def test_a_snapshot_of_a_data_directory_is_one_beside_it(tmp_path: Path) -> None
         client.post("clusters", fork, "wait", body={"transaction": {"id": "till-1", "state": "CompleteAbort"}})
         client.post("clusters", fork, "reset")
         assert "Ongoing" == client.get("clusters", fork, "transactions")[0]["state"]
+        of_fork = client.post("clusters", fork, "snapshots", body={"name": "of-fork"})
+        assert str(path.with_name("of-fork")) == of_fork["directory"]
+        client.delete("snapshots", "of-fork")
     assert ["hanging"] == [each.name for each in path.parent.iterdir()]
     with HubBeside() as beside:
         client = HubClient(beside.url)

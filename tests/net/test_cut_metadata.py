@@ -166,5 +166,6 @@ def test_a_log_with_later_leader_epochs_is_led_as_by_kafka(made: Made, tmp_path:
     assert any(each.startswith(older) for each in told)
     later = (path / "orders-0" / "leader-epoch-checkpoint").read_text().split()[2:]
     assert later[-1] == str(made.seen.ends["orders"])
-    with Cluster(data_dir=path, config=CONFIG) as again:
+    with warned() as told, Cluster(data_dir=path, config=CONFIG) as again:
         assert made.seen.ends["orders"] + 1 == look(again.bootstrap).ends["orders"]
+    assert all("-stray reason=it is no replica that is in use" in each for each in told)

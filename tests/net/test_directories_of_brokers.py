@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -254,7 +255,7 @@ def test_a_replica_that_has_lost_its_files_takes_nothing_from_the_others(tmp_pat
 def test_a_directory_that_is_missing_is_told_with_what_it_had(tmp_path: Path) -> None:
     with cluster(tmp_path, topics=["orders:12"]):
         pass
-    (tmp_path / "broker-3").rename(tmp_path.parent / "lost")
+    shutil.rmtree(tmp_path / "broker-3")
     with warned() as told, cluster(tmp_path, brokers=None) as second:
         assert [1, 2] == second.broker_ids
         leaderless = [f"orders-{index}" for index in range(12) if second.leader("orders", index) < 0]
@@ -310,6 +311,23 @@ def test_it_is_of_other_brokers(stopped: Path) -> None:
     assert f"{there} brokers 1 and 2." == refusal(stopped, brokers=2)
     assert f"{there} broker 1." == refusal(stopped, brokers=1)
     assert f"{there} brokers 4, 5 and 6." == refusal(stopped, brokers=None, node_ids=[4, 5, 6])
+    more = f"{there} brokers 1, 2, 3 and 4: an empty folder broker-4 would be a new disk."
+    assert more == refusal(stopped, brokers=4)
+
+
+def test_nobody_begins_a_cluster_in_the_directory_of_another(
+    stopped: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for name in ("broker-7", "mine", "broker-1/mine"):
+        sentence = f"{stopped / name} lies in the data directory "
+        assert refusal(stopped / name, brokers=1).startswith(sentence)
+        assert not (stopped / name).exists()
+    shutil.rmtree(stopped / "broker-3")
+    assert refusal(stopped / "broker-3", brokers=1).startswith(f"{stopped / 'broker-3'} lies in the data directory ")
+    alone = tmp_path_factory.mktemp("alone")
+    for name in ("broker-1", "broker-2", "broker-3"):
+        with cluster(alone / name, brokers=1, config={}) as each:
+            assert [1] == each.broker_ids, "these only happen to be called so"
 
 
 def test_it_is_of_one_broker(tmp_path: Path) -> None:

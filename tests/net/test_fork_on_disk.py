@@ -174,6 +174,16 @@ def test_the_configuration_is_kept_and_its_secrets_are_not(tmp_path: Path) -> No
         assert "hush" == fork.access.librdkafka["sasl.password"]
 
 
+def test_a_snapshot_that_is_gone(kept: Snapshot, tmp_path: Path) -> None:
+    assert kept.directory is not None
+    shutil.copytree(kept.directory, tmp_path / "copy")
+    fork = Cluster(from_=tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy")
+    with pytest.raises(UsageError, match=rf"^The snapshot {tmp_path}/copy is not there any more\.$"):
+        fork.__enter__()
+    assert [] == list(tmp_path.iterdir())
+
+
 def test_what_is_no_snapshot(kept: Snapshot, tmp_path: Path) -> None:
     assert kept.directory is not None
     with pytest.raises(UsageError, match=r"is no snapshot of a cluster: it has no odradek-snapshot\.json"):

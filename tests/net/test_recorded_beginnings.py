@@ -371,6 +371,8 @@ def test_a_recording_that_is_cut_in_the_middle(recorded: Path, tmp_path: Path) -
     cut.write_bytes(data[: int(len(data) * 0.3)])
     with pytest.raises(UsageError, match="is cut off within its beginning"):
         played(cut)
+    with pytest.raises(UsageError, match="is cut off within its beginning"):
+        list(lines_of(Reader(cut)))
     cut.write_bytes(data[:-30])
     done = played(cut)
     assert done.difference is None

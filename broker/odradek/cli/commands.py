@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, NoReturn, get_args, get_origin
 
@@ -291,6 +292,8 @@ def _reader(kind: Any, declared: Option | Argument) -> Callable[[str], object]:
     """The conversion of a word to a value; argparse prints the complaint behind the name of the option."""
 
     def read(word: str) -> object:
+        if not word and kind is Path:
+            raise argparse.ArgumentTypeError("a path is needed, and this one is empty")
         try:
             value = kind(word)
         except ValueError:

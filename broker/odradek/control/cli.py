@@ -65,6 +65,8 @@ def hub(
         raise UsageError("--with-secrets goes with --record.")
     from odradek.control.serving import run_hub
 
+    if record is not None and record.exists() and not record.is_dir():
+        raise UsageError(f"Recordings are files in a folder, and {record} is a file: name a folder with --record.")
     try:
         log = make_logger(level=log_level, as_json=json)
     except ValueError as error:

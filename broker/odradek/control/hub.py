@@ -44,6 +44,8 @@ Start = Callable[[EventRing, "Ports | None"], Awaitable[RunningCluster]]
 """Starts a cluster with this ring as the sink of its events, on these ports if they are given."""
 SNAPSHOTS = ".snapshots"
 """The folder with the snapshots of a data directory has the name of that directory and this suffix."""
+FORK = ".fork-"
+"""The name of a directory begins with it that was made for a fork, in the folder of its snapshot."""
 BIND_TRIES = 100
 """Turns of the event loop in which the sockets of a cluster may close, on systems that cannot hold a port."""
 
@@ -189,7 +191,7 @@ class Hub:
             raise Taken(f"there is a snapshot {name} already")
         data_dir, directory = hosted.running.data_dir, None
         if data_dir is not None:
-            directory = data_dir.path.with_name(f"{data_dir.path.name}{SNAPSHOTS}") / name
+            directory = _folder_of_snapshots(data_dir.path) / name
             if directory.exists():
                 raise Taken(f"there is a snapshot {name} already, in {directory}")
         kept = KeptSnapshot(name, cluster_id, hosted.running.snapshot(directory), hosted.prepared)
@@ -382,6 +384,13 @@ class Hub:
                 if hosted.lease_s and hosted.silent_s() > hosted.lease_s:
                     self.log.info("cluster_lease_over", cluster=hosted.id, lease_s=hosted.lease_s)
                     await self.remove(hosted.id)
+
+
+def _folder_of_snapshots(data_dir: Path) -> Path:
+    """Beside the directory; those of a fork without a directory of its own lie beside the snapshot that it is of."""
+    if data_dir.name.startswith(FORK):
+        return data_dir.parent
+    return data_dir.with_name(f"{data_dir.name}{SNAPSHOTS}")
 
 
 async def _begin_again(hosted: Hosted, ports: Ports) -> None:

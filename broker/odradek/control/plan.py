@@ -212,6 +212,8 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:
         return (*steps, unknown[1]), f"There is no field {unknown[1]} here: {one_of(names, unknown[1])}"
     if missing := _MISSING.fullmatch(said):
         return steps, f"The field {missing[1]} is missing."
+    if "matching regex" in said:
+        return steps, "A name is of 1 to 64 letters, digits and ._-, and neither . nor .."
     words = words_of(_kind_at(kind, steps))
     if words:
         return steps, f"{said.replace('`', '')}: it is one of {', '.join(words)}."

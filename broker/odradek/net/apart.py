@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from odradek.cli.usage import UsageError
+from odradek.log.disk import DamagedFile
+from odradek.log.files.marks import read_meta
 from odradek.log.files.names import META
 
 __all__ = ["BROKER", "MARK", "check_apart"]
@@ -24,7 +27,7 @@ def check_apart(path: Path, *, data_dir: Path | None = None) -> None:
     for parent in whole.parents:
         if (parent / MARK).exists():
             raise UsageError(f"{path} lies in the snapshot {parent}, which never changes: name a place beside it.")
-        if (parent / META).exists() or _has_brokers(parent, whole):
+        if (parent / META).exists() or _is_of_several(parent):
             raise UsageError(_in_data_directory(path, parent))
 
 
@@ -32,11 +35,11 @@ def _in_data_directory(path: Path, directory: Path) -> str:
     return f"{path} lies in the data directory {directory}, where folders are partitions: name a place beside it."
 
 
-def _has_brokers(parent: Path, path: Path) -> bool:
-    """Whether the folders of several brokers lie there, and the path is not one of them."""
-    if BROKER.fullmatch(path.relative_to(parent).parts[0]):
-        return False
-    try:
-        return any(BROKER.fullmatch(each.parent.name) for each in parent.glob(f"broker-*/{META}"))
-    except OSError:
-        return False
+def _is_of_several(directory: Path) -> bool:
+    """Whether several brokers have their folders there; folders that only happen to be called so are of other ids."""
+    found = 0
+    with suppress(OSError, DamagedFile):
+        for each in directory.glob(f"broker-*/{META}"):
+            match = BROKER.fullmatch(each.parent.name)
+            found += match is not None and read_meta(each.read_bytes()).node_id == int(match[1])
+    return found > 1

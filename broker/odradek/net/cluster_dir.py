@@ -259,7 +259,15 @@ def _places(path: Path, node_ids: Sequence[int] | None) -> dict[int | None, Path
         found = sorted(int(match[1]) for _, match in matches if match is not None)
     if found:
         if node_ids is not None and sorted(node_ids) != found:
-            raise UsageError(f"The data directory {path} is of {_named(found)}, not of {_named(sorted(node_ids))}.")
+            new = [f"broker-{each}" for each in sorted(node_ids) if each not in found]
+            hint = (
+                f": an empty folder {new[0]} would be a new disk"
+                if len(new) == 1 and set(found) < set(node_ids)
+                else ""
+            )
+            raise UsageError(
+                f"The data directory {path} is of {_named(found)}, not of {_named(sorted(node_ids))}{hint}."
+            )
         return {node_id: path / f"broker-{node_id}" for node_id in node_ids or found}
     if node_ids is None or len(node_ids) == 1:
         return {None if node_ids is None else node_ids[0]: path}

@@ -229,6 +229,8 @@ def place_for_fork(directory: Path) -> Path:
 
 def fork_directory(source: Path, target: Path) -> None:
     """Make a data directory of a snapshot. Raises `UsageError` where there is something already, or the disk fails."""
+    if not (source / MARK).exists():
+        raise UsageError(f"The snapshot {source} is not there any more.")
     _make_empty(target, "A fork begins in a directory of its own, and {} is not empty.")
     try:
         if (source / META).exists():

@@ -10,7 +10,15 @@ from odradek.cli.usage import UsageError
 if TYPE_CHECKING:
     from odradek.net.recording_file import Reader
 
-__all__ = ["check_whole", "why_it_ends"]
+__all__ = ["check_beginning", "check_whole", "why_it_ends"]
+
+
+def check_beginning(reader: Reader, *, is_complete: bool) -> None:
+    """Raises `UsageError` where a recording has a beginning, and ends within it."""
+    if reader.head.began is not None and not is_complete:
+        raise UsageError(
+            f"{reader.path} is cut off within its beginning, the state before its first input: nothing is played."
+        )
 
 
 def check_whole(reader: Reader, seq: int) -> None:

@@ -112,6 +112,8 @@ class Cluster:
             as_kafka=as_kafka,
             story=story,
         )
+        if data_dir is not None and not fspath(data_dir):
+            raise ValueError("The data directory has an empty name.")
         if sync and data_dir is None:
             raise ValueError("A sync goes with a data directory.")
         rules = proof.rules_of(rules)
