@@ -30,7 +30,6 @@ from odradek.metadata.controller_role import ControllerRole, StartRefused, Start
 from odradek.metadata.image import NO_LEADER
 from odradek.net.changes import Changes
 from odradek.net.driver import Driver
-from odradek.net.kept_warnings import KeptWarnings
 from odradek.net.keys import with_keys
 from odradek.net.outside import GO_ON, START, Outside, deed
 from odradek.net.ports import BACKLOG, ListenError, Port
@@ -652,7 +651,7 @@ async def start_cluster(
     made_dir: Path | None = None
     asked_id = cluster_id
     bound: list[Mapping[str, Port]] = []
-    warned = KeptWarnings(log)
+    warned: list[str] = []
     try:
         if snapshot is not None:
             node_ids = snapshot.node_ids
@@ -671,12 +670,13 @@ async def start_cluster(
             if sys.platform == "win32":
                 raise UsageError("A data directory needs locks and mapped files of POSIX, which Windows does not have.")
             from odradek.net.cluster_dir import ClusterDir  # most clusters have none
+            from odradek.net.kept_warnings import KeptWarnings
 
             opened_dir = ClusterDir(
                 data_dir,
                 node_ids=node_ids_of(brokers, node_ids) if brokers is not None or node_ids is not None else None,
                 cluster_id=cluster_id,
-                log=warned,
+                log=KeptWarnings(log, warned),
                 new_cluster_id=partial(_cluster_id, random),
                 syncs=sync,
                 names_directories=config.release.names_directories,
@@ -727,7 +727,7 @@ async def start_cluster(
             else snapshot.store(bytes_max=config.odradek_log_memory_bytes_max),
         )
         cluster.made_dir = made_dir
-        cluster.warnings = warned.lines
+        cluster.warnings = warned
         cluster.encrypted = [each.name for each in listeners if each.protocol.uses_tls]
         cluster.ports = {broker.node_id: dict(opened) for broker, opened in zip(spec.brokers, bound, strict=True)}
         if record is not None:

@@ -18,9 +18,10 @@ def line_of(event: str, fields: dict[str, object]) -> str:
 class KeptWarnings:
     """Passes each line on, and keeps warnings and errors as text."""
 
-    def __init__(self, log: Logger) -> None:
+    def __init__(self, log: Logger, lines: list[str]) -> None:
+        """The text goes to `lines`."""
         self._log = log
-        self.lines: list[str] = []
+        self.lines = lines
 
     def debug(self, event: str, **fields: object) -> None:
         self._log.debug(event, **fields)
