@@ -194,7 +194,7 @@ def served(path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str],
 def test_nothing_that_was_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
     with served(tmp_path, "--brokers", "3") as (process, bootstrap):
         told: list[str] = []
-        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "message.timeout.ms": 1000})
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
         for number in range(200):
             producer.produce(
                 "orders",
@@ -208,6 +208,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None
             producer.poll(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait(TIMEOUT_S)
+        producer.purge()
         producer.flush(TIMEOUT_S)
     # Every replica in sync has all of it: any of the three files is enough.
     for content in written(tmp_path):
