@@ -43,7 +43,7 @@ from odradek.wire.messages.offset_commit_request import (
 from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.filterwarnings("ignore::odradek.testing.DataDirWarning")]
 
 CONFIG = {
     "offsets.topic.num.partitions": 1,

@@ -160,12 +160,16 @@ def name_of(attribute: str) -> str:
 
 
 def keys_of(table: type[Struct]) -> Iterator[Key]:
-    """The keys of a configuration class: its fields with a `Rule`. Its annotations are values and no texts."""
+    """The keys of a configuration class: its fields with a `Rule`. Its annotations are values and no texts.
+
+    They are the types alone from then on, so that msgspec can decode the class; its keys can be read once.
+    """
     defaults = dict(zip(table.__struct_fields__, table.__struct_defaults__, strict=True))
     for cls in reversed(table.__mro__):
-        for attribute, declared in getattr(cls, "__annotations__", {}).items():
+        annotations = getattr(cls, "__annotations__", {})
+        for attribute, declared in annotations.items():
             if isinstance(declared, tuple):
-                _, rule = declared
+                annotations[attribute], rule = declared
                 yield Key(name_of(attribute), attribute, defaults[attribute], rule)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -242,3 +243,9 @@ def test_a_key_is_used_or_said_to_be_without_effect() -> None:
 
     assert unused - NOMINAL_KEYS == set(), "a setting that nobody reads: use it, or list it in without_effect.py"
     assert NOMINAL_KEYS - unused == set(), "a setting that is used: take it out of without_effect.py"
+
+
+def test_a_topics_settings_are_written_down_and_read() -> None:
+    """As in a snapshot and in the beginning of a recording."""
+    config = TopicConfig(cleanup_policy=("compact", "delete"), retention_ms=5)
+    assert config == msgspec.msgpack.decode(msgspec.msgpack.encode(config), type=TopicConfig)
