@@ -17,7 +17,7 @@ __all__ = ["GATHERED_BYTES_MIN", "FrameBuffer", "Gather"]
 
 _LENGTH = struct.Struct(">i")
 GATHERED_BYTES_MIN = 64 * 1024
-"""A shorter frame is not worth a buffer of its own."""
+"""If less of a frame is missing, it is not worth another buffer."""
 
 Gather: TypeAlias = Callable[[Sequence[bytes | memoryview], int], None]
 """Takes what has come of a long frame, with its length in front, and the size of all of it."""
@@ -28,7 +28,7 @@ class FrameBuffer:
 
     A frame inside one received chunk is a view of it; one across several is joined once.
     What is not cut yet costs its bytes and nothing more, however many frames it holds.
-    `gather` is called once for a long frame that is not all there: its receiver may put all of it in place itself, and
+    `gather` is called once for a frame of which much is missing: its receiver may put all of it in place itself, and
     hand it over with `gathered`, or feed the rest like any other.
     """
 
@@ -98,7 +98,7 @@ class FrameBuffer:
                 raise self._too_long(length)
             self._wanted += length
             if self.held < self._wanted:
-                if self._wanted >= GATHERED_BYTES_MIN and self._gather is not None:
+                if self._gather is not None and self._wanted - self.held >= GATHERED_BYTES_MIN:
                     self._gather((memoryview(self._data)[self._pos :], *self._chunks), self._wanted)
                 return None
         if size - self._pos < self._wanted:

@@ -176,7 +176,7 @@ def test_long_frames_arrive_whether_they_are_gathered_or_not(lengths: list[int],
     assert gatherer.asked == [size for size in gatherer.asked if size > LONG]
 
 
-def test_a_frame_is_asked_for_once_and_only_if_it_is_long() -> None:
+def test_a_frame_is_asked_for_once_and_only_if_much_is_missing() -> None:
     gatherer = Gatherer(does=False)
     gatherer.frames(b"\0")
     gatherer.frames(LONG.to_bytes(4, "big")[1:])
@@ -185,11 +185,8 @@ def test_a_frame_is_asked_for_once_and_only_if_it_is_long() -> None:
     gatherer.frames(bytes(10))
     assert [LONG + 4] == gatherer.asked
     assert [bytes(LONG)] == gatherer.frames(bytes(LONG - 10))
-    gatherer.frames(framed(bytes(LONG))[:-1])
-    assert [LONG + 4] * 2 == gatherer.asked
-    assert [bytes(LONG)] == gatherer.frames(b"\0")
-    gatherer.frames(framed(bytes(GATHERED_BYTES_MIN - 5))[:10])
-    assert [LONG + 4] * 2 == gatherer.asked
+    gatherer.frames(framed(bytes(LONG))[: LONG + 4 - GATHERED_BYTES_MIN + 1])
+    assert [LONG + 4] == gatherer.asked
 
 
 def test_what_is_behind_a_frame_of_several_chunks_is_not_copied() -> None:
