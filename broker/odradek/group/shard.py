@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -15,6 +14,7 @@ from odradek.group.work import ExpireOffsets, InitializeShares, Work
 from odradek.host.shard import Shard
 from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.core.clock import Rng
@@ -52,7 +52,7 @@ class GroupShard(Shard[Work]):
             streams=Resolved(settings, node.metadata, streams_settings),
             share=Resolved(settings, node.metadata, share_settings),
             seekers=seekers,
-            member_id=lambda: urlsafe_b64encode(_random_uuid(node.random).bytes).decode().rstrip("="),
+            member_id=lambda: uuid_text(_random_uuid(node.random).bytes),
         )
         suffix = lambda: str(_random_uuid(node.random))  # noqa: E731 - a name for what the next lines are handed
         self._share_states = share_states

@@ -9,7 +9,6 @@ and storing costs a copy of a few hundred bytes.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from odradek.records.summary import summary_of
 from odradek.wire import registry
+from odradek.wire.primitives import uuid_text
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _bytes(value: object) -> object:
 
 def _uuid(value: object) -> object:
     assert isinstance(value, bytes), "a uuid is of 16 bytes"
-    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    return uuid_text(value)
 
 
 def _float(value: object) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from odradek.log.partition import Partition
 from odradek.log.replica import Replica
 from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
 from odradek.wire.errors import ErrorCode
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.host.coordinators import Coordinators
@@ -272,7 +272,7 @@ class Replicas:
         node.partitions[key] = partition
         self.replication.adopt(partition, registered)
         if node.facts.told:
-            topic_id = urlsafe_b64encode(topic.id).decode().rstrip("=")
+            topic_id = uuid_text(topic.id)
             self._tell(
                 "leadership_taken",
                 topic.name,

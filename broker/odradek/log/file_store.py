@@ -17,7 +17,7 @@ from odradek.config.table import TopicConfig
 from odradek.log.disk import DamagedFile, DiskError
 from odradek.log.file_log import FileLog
 from odradek.log.files.checkpoints import read_offsets, write_offsets
-from odradek.log.files.marks import is_cut_off, read_clean_stop, read_partition_metadata, text_of, write_clean_stop
+from odradek.log.files.marks import is_cut_off, read_clean_stop, read_partition_metadata, write_clean_stop
 from odradek.log.files.names import (
     CLEAN_STOP,
     CLEANED_OFFSETS,
@@ -32,6 +32,7 @@ from odradek.log.files.names import (
 from odradek.log.log_store import LogStore
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC, MetadataFileLog
 from odradek.log.replicated_log import ReplicatedLog
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.log.disk import Disk
@@ -146,7 +147,7 @@ class FileStore(LogStore):
         other = self.find(topic_id, folder.partition)
         if isinstance(other, FileLog):
             raise DamagedFile(
-                f"{other.folder} and {log.folder} are the same partition of the topic {text_of(topic_id)}, so one of"
+                f"{other.folder} and {log.folder} are the same partition of the topic {uuid_text(topic_id)}, so one of"
                 " them is a copy"
             )
         self._logs.setdefault(topic_id, {})[folder.partition] = log

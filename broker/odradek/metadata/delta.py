@@ -18,6 +18,7 @@ from odradek.metadata.image import (
     ResourceType,
     TopicImage,
 )
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.access.credential import ScramCredential
@@ -120,9 +121,7 @@ class Delta:
     def _topic(self, topic_id: bytes) -> TopicImage | None:
         topic = self._topics[topic_id] if topic_id in self._topics else self.base.topics_by_id.get(topic_id)
         if topic is None:
-            from odradek.log.files.marks import text_of  # every topic is there, unless a directory is damaged
-
-            self.fault = f"no topic has the id {text_of(topic_id)}"
+            self.fault = f"no topic has the id {uuid_text(topic_id)}"
         return topic
 
     def _partitions_of(self, topic: TopicImage) -> dict[int, PartitionImage]:

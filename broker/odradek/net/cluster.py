@@ -36,6 +36,7 @@ from odradek.net.ports import BACKLOG, ListenError, Port
 from odradek.net.post import Post
 from odradek.releases.table import RELEASES
 from odradek.wire.errors import ErrorCode
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -887,6 +888,4 @@ def _listen_again(ports: Iterable[Port]) -> None:
 
 
 def _cluster_id(random: Random) -> str:
-    from base64 import urlsafe_b64encode
-
-    return urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
+    return uuid_text(random.randbytes(16))

@@ -5,7 +5,6 @@ A snapshot has the whole state; updates after it have changes, which are laid ov
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
@@ -21,6 +20,7 @@ from odradek.wire.messages.share_snapshot_value import StateBatch as SnapshotBat
 from odradek.wire.messages.share_update_key import ShareUpdateKey
 from odradek.wire.messages.share_update_value import ShareUpdateValue
 from odradek.wire.messages.share_update_value import StateBatch as UpdateBatch
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.wire.messages.read_share_group_state_response import StateBatch as ReadBatch
@@ -112,7 +112,7 @@ class ShareState(Struct, frozen=True):
 
 def coordinator_key(key: ShareKey) -> str:
     """The key that selects the partition of `__share_group_state`, as in FindCoordinator."""
-    topic = urlsafe_b64encode(key.topic_id).decode().rstrip("=")
+    topic = uuid_text(key.topic_id)
     return f"{key.group_id}:{topic}:{key.partition}"
 
 

@@ -6,7 +6,6 @@ The order of the checks, and the state after a failed request, are those of Kafk
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from odradek.records.compression import Compression
 from odradek.telemetry.instances import Client, Instance, Instances, wanted_of
 from odradek.telemetry.sink import BIG_BYTES, NoMetrics, Push, Sink, unpack
 from odradek.wire.errors import ErrorCode
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.host.host import Host
@@ -157,7 +157,7 @@ class Telemetry:
         instance = self._instances.get(instance_id)
         if instance is None or instance.generation < self._generation:
             known = None if instance is None else instance.client
-            client = known or Client(instance_id, {**facts, "client_instance_id": _text(instance_id)})
+            client = known or Client(instance_id, {**facts, "client_instance_id": uuid_text(instance_id)})
             instance = Instance(client, wanted_of(client, self._subscriptions), self._generation, conn)
             for gone in self._instances.put(instance):
                 self._forget_in(gone, None)
@@ -174,16 +174,12 @@ class Telemetry:
             # Kafka's ids are random UUIDs, of version 4 and variant 2, and none begins with a dash in its text.
             number = int.from_bytes(instance_id, "big") & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
             instance_id = number.to_bytes(_ID_BYTES, "big")
-            if instance_id not in self._instances and not _text(instance_id).startswith("-"):
+            if instance_id not in self._instances and not uuid_text(instance_id).startswith("-"):
                 return instance_id
 
 
 def _resources(image: MetadataImage) -> dict[str, Mapping[str, str]]:
     return {name: values for (kind, name), values in image.configs.items() if kind == ResourceType.CLIENT_METRICS}
-
-
-def _text(instance_id: bytes) -> str:
-    return urlsafe_b64encode(instance_id).decode().rstrip("=")
 
 
 def _pushed(push: Push) -> Fact:

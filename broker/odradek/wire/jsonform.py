@@ -15,6 +15,7 @@ import msgspec
 
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError, ErrorCode
+from odradek.wire.primitives import uuid_text
 from odradek.wire.schema import Field, Json, StructSpec, Value
 
 __all__ = ["from_json", "response_of", "to_json"]
@@ -120,7 +121,7 @@ def _value_to_json(field: Field, value: Value, version: int) -> Json:
         return _struct_to_json(field.struct, value, version)
     if isinstance(value, bytes | bytearray | memoryview):
         if field.kind == "uuid":
-            return base64.urlsafe_b64encode(value).decode().rstrip("=")
+            return uuid_text(value)
         return base64.b64encode(value).decode()
     assert isinstance(value, bool | int | float | str), f"{field.name} is a {field.kind}"
     return value

@@ -4,11 +4,13 @@ Generated code handles nearly every value, a length below 127 in one byte, in li
 longer values and invalid ones are handled here.
 For invalid bytes a reader raises any of `READ_ERRORS` without details:
 `odradek.wire.explain` reads the bytes again, slowly, and finds the place.
+A uuid stands in texts as `uuid_text` has it.
 """
 
 from __future__ import annotations
 
 import struct
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -40,6 +42,7 @@ __all__ = [
     "read_varint",
     "replace_tags",
     "unknown_tags",
+    "uuid_text",
     "write_string_length",
     "write_tags",
     "write_varint",
@@ -72,6 +75,11 @@ READ_ERRORS = (Malformed, struct.error, IndexError, UnicodeDecodeError)
 
 WRITE_ERRORS = (Malformed, struct.error, AttributeError, TypeError, ValueError)
 """All exceptions of a generated writer for a message that it cannot write."""
+
+
+def uuid_text(uuid: bytes | bytearray | memoryview) -> str:
+    """A uuid as Kafka writes it: URL-safe Base64 without padding."""
+    return urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
 def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:

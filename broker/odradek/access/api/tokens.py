@@ -5,7 +5,6 @@ The controller needs the client's principal: another broker forwards the request
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +31,7 @@ from odradek.wire.messages.describe_delegation_token_response import (
 )
 from odradek.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
 from odradek.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.core.machine import Decision
@@ -97,7 +97,7 @@ class TokenApi:
                 return refuse(ErrorCode.INVALID_PRINCIPAL_TYPE)
         if self._too_old():
             return refuse(ErrorCode.UNSUPPORTED_VERSION)
-        token_id = urlsafe_b64encode(self._secrets.randbytes(ID_BYTES)).decode().rstrip("=")
+        token_id = uuid_text(self._secrets.randbytes(ID_BYTES))
         response = await self._forwarding.ask(
             call,
             lambda controller: controller.create_token(request, requester, token_id, self._clock.now),

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
 
 from odradek.log.disk import DamagedFile
+from odradek.wire.primitives import uuid_text
 
 __all__ = [
     "Meta",
@@ -23,7 +24,6 @@ __all__ = [
     "read_meta",
     "read_partition_metadata",
     "read_quorum_state",
-    "text_of",
     "write_clean_stop",
     "write_meta",
     "write_partition_metadata",
@@ -53,11 +53,6 @@ class QuorumState(Struct, frozen=True):
     """Static voters; empty where the log names them."""
 
 
-def text_of(id: bytes) -> str:
-    """An id as Kafka writes it: URL-safe Base64 without padding."""
-    return urlsafe_b64encode(id).decode().rstrip("=")
-
-
 def id_of(text: str) -> bytes:
     """The id that is written so. Raises `DamagedFile`."""
     try:
@@ -75,7 +70,7 @@ def write_meta(meta: Meta, *, date: str) -> bytes:
         "#",
         f"#{date}",
         f"cluster.id={meta.cluster_id}",
-        *([f"directory.id={text_of(meta.directory_id)}"] if meta.directory_id else ()),
+        *([f"directory.id={uuid_text(meta.directory_id)}"] if meta.directory_id else ()),
         f"node.id={meta.node_id}",
         f"version={META_VERSION}",
     )
@@ -114,7 +109,7 @@ def _properties(data: bytes) -> Mapping[str, str]:
 
 def write_partition_metadata(topic_id: bytes) -> bytes:
     """`partition.metadata`."""
-    return f"version: {_PARTITION_VERSION}\ntopic_id: {text_of(topic_id)}".encode()
+    return f"version: {_PARTITION_VERSION}\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def read_partition_metadata(data: bytes) -> bytes:
@@ -128,7 +123,7 @@ def read_partition_metadata(data: bytes) -> bytes:
 def is_cut_off(data: bytes) -> bool:
     """Whether this is the beginning of a `partition.metadata` whose machine died before the rest was on the device."""
     whole = write_partition_metadata(bytes(_ID_BYTES))
-    written, label = data.rstrip(b"\0"), whole.removesuffix(text_of(bytes(_ID_BYTES)).encode())
+    written, label = data.rstrip(b"\0"), whole.removesuffix(uuid_text(bytes(_ID_BYTES)).encode())
     return len(written) < len(whole) and written[: len(label)] == label[: len(written)]
 
 
@@ -157,7 +152,7 @@ def write_quorum_state(state: QuorumState) -> bytes:
                 "leaderId": state.leader_id,
                 "leaderEpoch": state.leader_epoch,
                 "votedId": -1,
-                "votedDirectoryId": text_of(bytes(_ID_BYTES)),
+                "votedDirectoryId": uuid_text(bytes(_ID_BYTES)),
                 "data_version": 1,
             }
         )

@@ -6,7 +6,6 @@ controller elsewhere, so the request ends as in Kafka with a voter that cannot b
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,7 @@ from odradek.wire.messages.describe_quorum_response import Node as QuorumNode
 from odradek.wire.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 from odradek.wire.messages.unregister_controller_response import UnregisterControllerResponse
+from odradek.wire.primitives import uuid_text
 
 if TYPE_CHECKING:
     from odradek.host.call import Call
@@ -227,4 +227,4 @@ def _no_quorum(index: int) -> PartitionData:
 
 def _voter(node_id: int, directory: bytes) -> str:
     """A voter as in Kafka's texts."""
-    return f"ReplicaKey(id={node_id}, directoryId={urlsafe_b64encode(directory).decode().rstrip('=')})"
+    return f"ReplicaKey(id={node_id}, directoryId={uuid_text(directory)})"
