@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,7 +116,7 @@ def dump(directory: Path, *, only: Collection[str] = tuple(DECODERS), judged: se
     One virtual machine calls it for all of them.
     """
     calls = list(_calls(directory, only))
-    told = _judge(*(" ".join([*each.options, "--files", ",".join(map(str, of))]) for _, each, of in calls))
+    told = _judge(" ".join([*each.options, "--files", ",".join(map(str, of))]) for _, each, of in calls)
     complaints = [] if told.returncode == 0 else [told.stderr[-2000:]]
     for (name, decoder, _), text in zip(calls, told.stdout.split("\f\n")[1:], strict=False):
         complaints += [f"{name}: {line}" for line in text.splitlines() if any(word in line for word in SAYS_WRONG)]
@@ -125,10 +125,12 @@ def dump(directory: Path, *, only: Collection[str] = tuple(DECODERS), judged: se
     return complaints
 
 
-def _judge(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _judge(calls: Iterable[str]) -> subprocess.CompletedProcess[str]:
+    """What DumpLogSegments says to each call; they go in by a pipe, for Linux takes no argument of 128 KiB."""
     libraries = resolved(POM, {"kafka.version": pom_property("kafka.tools.version")})
     path = java_classes("judges", [Path(__file__).with_name("Judge.java")], libraries)
-    return subprocess.run([*JAVA, "-cp", path, "Judge", *arguments], capture_output=True, text=True, check=False)
+    lines = "".join(f"{call}\n" for call in calls)
+    return subprocess.run([*JAVA, "-cp", path, "Judge"], input=lines, capture_output=True, text=True, check=False)
 
 
 def metadata_shell(file: Path, *commands: str) -> str:
