@@ -113,6 +113,8 @@ def traffic() -> list[Measure]:
         shape = {"record_bytes": size, "batch_bytes": DEFAULT_BATCH}
         found.append(Measure(f"produce, records of {name}", BATCHES, produces(inflight=5, **shape)))
         found.append(Measure(f"fetch, records of {name}", BATCHES, fetches(**shape)))
+    shape = {"record_bytes": 70, "more_bytes": 70, "batch_bytes": DEFAULT_BATCH}
+    found.append(Measure("produce, records of 70 to 140 B", BATCHES, produces(inflight=5, **shape)))
     return found
 
 

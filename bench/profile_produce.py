@@ -2,6 +2,7 @@
 
 python -m bench.profile_produce                                                # one record of 100 bytes
 python -m bench.profile_produce --record-bytes 100 --batch-bytes 16384         # as many as Java's producer sends
+python -m bench.profile_produce --record-bytes 70 --more-bytes 70 --batch-bytes 16384   # of differing sizes, as JSON
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ AROUND_BYTES = 20
 """More than a record takes besides its value."""
 
 
-def frame(record_bytes: int = 100, batch_bytes: int = 0) -> bytes:
-    """Produce v9 of a batch of as many records as go into this size, one at least."""
-    records = [Record(timestamp=NOW, key=None, value=bytes(record_bytes))]
-    records *= max(1, (batch_bytes - HEADER_BYTES) // (record_bytes + AROUND_BYTES))
+def frame(record_bytes: int = 100, batch_bytes: int = 0, more_bytes: int = 0) -> bytes:
+    """Produce v9 of a batch of as many records as go into this size, one at least; each has up to `more_bytes` more."""
+    count = max(1, (batch_bytes - HEADER_BYTES) // (record_bytes + more_bytes // 2 + AROUND_BYTES))
+    sizes = Random(1)
+    values = [bytes(record_bytes + sizes.randint(0, more_bytes)) for _ in range(count)]
+    records = [Record(timestamp=NOW, key=None, value=value) for value in values]
     batch = build_batch(records)
     data = PartitionProduceData(index=0, records=memoryview(batch))
     request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t", partition_data=[data])])
@@ -67,8 +70,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record-bytes", type=int, default=100)
     parser.add_argument("--batch-bytes", type=int, default=0)
+    parser.add_argument("--more-bytes", type=int, default=0)
     given = parser.parse_args()
-    broker, received = node(), Received(1, frame(given.record_bytes, given.batch_bytes))
+    broker, received = node(), Received(1, frame(given.record_bytes, given.batch_bytes, given.more_bytes))
     times = []
     for _ in range(TURNS):
         started = time.perf_counter()

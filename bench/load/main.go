@@ -20,10 +20,10 @@ import (
 )
 
 type options struct {
-	bootstrap, mode, topic, configs                       string
-	recordBytes, batchBytes, inflight, atMost, partitions int
-	seconds, warmUp                                       float64
-	tls                                                   bool
+	bootstrap, mode, topic, configs                                  string
+	recordBytes, moreBytes, batchBytes, inflight, atMost, partitions int
+	seconds, warmUp                                                  float64
+	tls                                                              bool
 }
 
 func parse() options {
@@ -34,6 +34,7 @@ func parse() options {
 	flag.IntVar(&o.partitions, "partitions", 1, "partitions for create; all else uses the first")
 	flag.StringVar(&o.configs, "configs", "", "configs for create: key=value,key=value")
 	flag.IntVar(&o.recordBytes, "record-bytes", 100, "size of a record's value")
+	flag.IntVar(&o.moreBytes, "more-bytes", 0, "values differ in size: each has up to so many bytes more")
 	flag.IntVar(&o.batchBytes, "batch-bytes", 0, "records are put into a batch up to this size; 0: one record a batch")
 	flag.IntVar(&o.inflight, "inflight", 1, "produce requests on the way at once")
 	flag.Float64Var(&o.seconds, "seconds", 2, "time to measure")
@@ -83,7 +84,7 @@ func run(o options) error {
 	// One thread that blocks in read and write: no scheduler, no collector between request and answer.
 	runtime.LockOSThread()
 	debug.SetGCPercent(-1)
-	b := newBatch(o.recordBytes, o.batchBytes)
+	b := newBatch(o.recordBytes, o.moreBytes, o.batchBytes)
 	play := produce
 	if o.mode == "fetch" {
 		play = fetch

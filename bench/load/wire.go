@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/rand"
 	"net"
 	"strings"
 	"syscall"
@@ -179,15 +180,20 @@ type batch struct {
 	records int
 }
 
-func newBatch(recordBytes, batchBytes int) batch {
-	value := []byte(strings.Repeat("odradek ", recordBytes/8+1))[:recordBytes]
+func newBatch(recordBytes, moreBytes, batchBytes int) batch {
+	text := []byte(strings.Repeat("odradek ", (recordBytes+moreBytes)/8+1))
+	sizes := rand.New(rand.NewSource(1)) // the same in each run
 	var records []byte
 	count := 0
-	for count == 0 || len(records)+recordBytes+20+61 <= batchBytes {
+	for {
+		value := text[:recordBytes+sizes.Intn(moreBytes+1)]
+		if count > 0 && len(records)+len(value)+20+61 > batchBytes {
+			break
+		}
 		body := []byte{0, 0} // attributes, timestamp delta
 		body = binary.AppendVarint(body, int64(count))
 		body = binary.AppendVarint(body, -1) // no key
-		body = binary.AppendVarint(body, int64(recordBytes))
+		body = binary.AppendVarint(body, int64(len(value)))
 		body = append(body, value...)
 		body = append(body, 0) // no headers
 		records = append(binary.AppendVarint(records, int64(len(body))), body...)

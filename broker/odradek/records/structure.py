@@ -4,6 +4,7 @@ Kafka refuses a batch whose count or sizes lie (`LogValidator`, which reads all 
 too. In Python that costs 0.6 us a record, too much for 9,000 of them. But records of one size, as a batch mostly has,
 repeat the same few structural bytes at a fixed stride. So the loop takes one record, and then compares whole columns
 of its followers: `data[at::stride]` is one call, and by induction proves what reading them one by one would.
+Records of differing sizes are compared by columns as well, at places that a short loop finds (`records/ragged.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ __all__ = ["Extent", "scan"]
 _RUN_MIN = 10  # fewer followers are read faster one by one
 _WINDOW_FIRST = 256  # rows beyond the run cost one column: the first that differs ends it
 _WINDOW_GROWTH = 8
-_BACKOFF = 64  # records read one by one after an attempt that found no run
+_BACKOFF = 64  # records read one by one after an attempt that found no run; twice as many after the next one
 _COLUMNS_MAX = 40
+_RAGGED_MIN = 16  # fewer records of differing sizes are read faster one by one
+_RAGGED_WINDOW_FIRST = 64  # rows beyond the run cost a step each
+_RAGGED_ENOUGH = 32  # what it takes to look at so many one by one is what an attempt takes
+_SHORT_OFFSETS = 64  # offset deltas of one byte
 
 _CONTINUED = bytes(byte >= 128 for byte in range(256))
 _EVEN = bytes(not byte & 1 for byte in range(256))
@@ -46,6 +51,10 @@ _ABOVE = _Tables(lambda byte: bytes(byte + 1) + b"\1" * (255 - byte))
 _EVEN_ABOVE = _Tables(lambda byte: bytes(byte + 1) + _EVEN[byte + 1 :])
 _BYTES = [bytes((byte,)) for byte in range(256)]
 
+_NO_KEY = 1  # the length -1
+_NUMBER_BYTES_MAX = 2
+_OFFSET_BYTES_MAX = 3
+
 _LOWEST = (-64, -8192)  # zigzag numbers of one and of two bytes
 
 
@@ -64,6 +73,7 @@ def scan(data: Readable, count: int, claimed_delta: int) -> Extent:
     """Check `count` records that fill `data` exactly; `InvalidBatch` if they do not."""
     size = len(data)
     position = index = attempt_at = 0
+    backoff = _BACKOFF
     top = low = None
     null_key = False
     runs: _Runs | None = None
@@ -138,16 +148,27 @@ def scan(data: Readable, count: int, claimed_delta: int) -> Extent:
             elif delta < low:
                 low = delta
             index += 1
-            if index >= attempt_at and count - index >= _RUN_MIN and data[end] == data[start]:
-                runs = runs or _Runs(data, claimed_delta)
-                fixed = [*range(start, body_at), *range(key_at, key_end), *range(value_at, value_end), headers_at]
-                if data[headers_at]:
-                    fixed += _of_headers(data, headers_at)
+            if index >= attempt_at and count - index >= _RUN_MIN:
+                followers, enough = 0, _RUN_MIN
                 timestamp, offset = range(body_at + 1, offset_at), range(offset_at, key_at)
-                followers = runs.follow(fixed, timestamp, offset, end - start, end, count - index)
-                position += followers * (end - start)
+                if data[end] == data[start]:
+                    runs = runs or _Runs(data, claimed_delta)
+                    fixed = [*range(start, body_at), *range(key_at, key_end), *range(value_at, value_end), headers_at]
+                    if data[headers_at]:
+                        fixed += _of_headers(data, headers_at)
+                    followers = runs.follow(fixed, timestamp, offset, end - start, end, count - index)
+                    position += followers * (end - start)
+                if followers < _RUN_MIN and count - index >= _RAGGED_MIN and key_end - key_at == 1:
+                    runs, enough = runs or _Runs(data, claimed_delta), _RAGGED_ENOUGH
+                    read = start, body_at, offset_at, key_at, value_at, value_end, headers_at, end
+                    ragged, position = runs.follow_ragged(read, position, count - index - followers)
+                    followers += ragged
                 index += followers
-                attempt_at = index if followers >= _RUN_MIN else index + _BACKOFF
+                if followers >= enough:
+                    attempt_at = index
+                else:
+                    attempt_at = index + backoff
+                    backoff *= 2
     except (IndexError, ValueError):
         raise _invalid("Found invalid record structure, or fewer records than declared") from None
     if position != size:
@@ -214,6 +235,8 @@ class _Runs:
         self.attained = False
         self.widest = 0
         """Bytes of the widest timestamp delta in any run, 0 without a run."""
+        self.ragged = False
+        """The latest run was one of differing sizes."""
 
     def follow(self, fixed: list[int], timestamp: range, offset: range, stride: int, end: int, limit: int) -> int:
         """How many records behind the one of `stride` bytes that ends here have its shape; at most `limit`."""
@@ -230,6 +253,51 @@ class _Runs:
                 break
             window *= _WINDOW_GROWTH
         return followers
+
+    def follow_ragged(self, read: tuple[int, ...], end: int, limit: int) -> tuple[int, int]:
+        """How many records from `end` on have the shape of one that was read, but for their sizes, and where they end.
+
+        `read` are places in that record: where it starts, its body, its offset delta, key and value, behind the length
+        of its value, its headers, and where it ends.
+        """
+        from odradek.records.ragged import TAIL_BYTES_MAX, Shape, alike, promises  # not before there are such records
+
+        data = self.data
+        start, body_at, offset_at, key_at, value_at, value_end, headers_at, read_end = read
+        fixed = [headers_at, *(_of_headers(data, headers_at) if data[headers_at] else ())]
+        widths = body_at - start, offset_at - body_at - 1, value_end - value_at
+        if max(widths) > _NUMBER_BYTES_MAX or len(fixed) > _COLUMNS_MAX or read_end - headers_at > TAIL_BYTES_MAX:
+            return 0, end
+        shape = Shape(
+            length_bytes=widths[0],
+            timestamp_bytes=widths[1],
+            offset_bytes=key_at - offset_at,
+            value_length_bytes=widths[2],
+            null_key=data[key_at] == _NO_KEY,
+            tail=bytes(data[headers_at:read_end]),
+            fixed=tuple([place - headers_at for place in fixed]),
+        )
+        if shape.offset_bytes == 1:
+            left = _SHORT_OFFSETS - 1 - (data[offset_at] >> 1)
+            limit = min(limit, left) if left >= _RAGGED_MIN else limit  # the next one takes two bytes
+        elif shape.offset_bytes > _OFFSET_BYTES_MAX:
+            return 0, end
+        if not self.ragged and not promises(data, shape, end):
+            return 0, end
+        followers = 0
+        window = _RAGGED_WINDOW_FIRST
+        while limit - followers >= _RUN_MIN:
+            rows = limit - followers
+            rows = rows if rows <= 2 * window else window
+            found, end, stamps = alike(data, shape, end, rows)
+            if found:
+                self._weigh(stamps)
+            followers += found
+            if found < rows:
+                break
+            window *= _WINDOW_GROWTH
+        self.ragged = followers >= _RAGGED_ENOUGH
+        return followers, end
 
     def _alike(self, fixed: list[int], timestamp: range, offset: range, stride: int, skipped: int, rows: int) -> int:
         """How many of these rows have the shape, counted up to the first that has not; their timestamps are weighed.
