@@ -10,7 +10,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from odradek.net.client import BlockingClient
-from odradek.records.batch import batches
+from odradek.records.legacy import batches_of_log
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.wire.errors import ErrorCode
@@ -228,7 +228,7 @@ def _records(brokers: Brokers, topic: str, index: int) -> list[tuple[Any, ...]]:
         read = _fetch(brokers, topic, index, offset).records
         if not read:
             break
-        for one in batches(memoryview(read)):
+        for one in batches_of_log(memoryview(read)):
             if not one.crc_is_valid():
                 raise WrongChecksum(f"{topic}-{index} at offset {one.base_offset}")
             found += [
@@ -251,7 +251,7 @@ def _aborted(brokers: Brokers, topic: str, index: int) -> list[tuple[int, int]]:
         aborted |= {(one.producer_id, one.first_offset): None for one in found.aborted_transactions or ()}
         if not found.records:
             return [*aborted]
-        *_, last = batches(memoryview(found.records))
+        *_, last = batches_of_log(memoryview(found.records))
         offset = last.next_offset
 
 

@@ -16,7 +16,8 @@ from tests.swap.systems import SHARED, Kafka, directory
 
 from odradek.cli.usage import UsageError
 from odradek.net.client import BlockingClient
-from odradek.records.batch import InvalidBatch, batches
+from odradek.records.batch import InvalidBatch
+from odradek.records.legacy import batches_of_log
 from odradek.testing import Cluster
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -237,7 +238,7 @@ def _seen(client: BlockingClient, topic: str, index: int, times: Sequence[int]) 
             unreadable[str(offset)] = "nothing"
         else:
             try:
-                for batch in batches(memoryview(one.records)):
+                for batch in batches_of_log(memoryview(one.records)):
                     if batch.crc_is_valid():
                         read |= dict.fromkeys(range(batch.base_offset, batch.next_offset), batch.max_timestamp)
                     else:

@@ -20,7 +20,7 @@ from operator import itemgetter
 
 from odradek.log.log import Log
 from odradek.log.segment import SEGMENT_BYTES, Segment
-from odradek.records.batch import Batch, InvalidBatch, parse_batch
+from odradek.records.batch import MAGIC, Batch, InvalidBatch, parse_batch
 from odradek.records.record import Record, build_batch, iterate_records
 
 __all__ = ["KEYS_MAX", "STEP_BYTES", "Compaction", "cleanable_until", "is_due"]
@@ -155,6 +155,9 @@ class Compaction:
             size = sum(len(batch.view) for batch in kept)
             compacted = Segment(first.base_offset, capacity=size, created=first.created, number=first.number)
             for batch in kept:
+                if batch.magic != MAGIC:
+                    compacted.keep(batch)
+                    continue
                 compacted.append(
                     batch,
                     batch.base_offset,
@@ -180,7 +183,7 @@ class Compaction:
         horizon = batch.delete_horizon_ms
         if horizon is None and (ends_nothing or any(record.value is None for record in kept)):
             horizon = self.now + self.log.config.delete_retention_ms
-        elif len(kept) == batch.record_count:
+        elif len(kept) == batch.record_count and batch.magic == MAGIC:
             return batch
         return _rebuilt(batch, kept, horizon=horizon)
 
@@ -233,11 +236,15 @@ def _records(batch: Batch) -> list[Record]:
 
 
 def _rebuilt(batch: Batch, records: list[Record], *, horizon: int | None) -> Batch:
-    """The batch with these records only: offsets, producer and sequence stay."""
+    """The batch with these records only: offsets, producer and sequence stay.
+
+    A message of magic 0 or 1 becomes a batch of format v2, which begins and ends with its records.
+    """
+    is_old = batch.magic != MAGIC
     data = build_batch(
         records,
-        base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
+        base_offset=records[0].offset if is_old else batch.base_offset,
+        last_offset=None if is_old else batch.last_offset,
         compression=batch.compression,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,

@@ -77,6 +77,9 @@ class Disk(Protocol):
         False where the disk does not tell, and in a copy that has not kept the times.
         """
 
+    def modified(self, name: str) -> int | None:
+        """When a file was last written to (ms); None where the disk does not tell, and for a file that is not there."""
+
     def space(self) -> tuple[int, int]:
         """The size of the volume, and how much of it can still be used (bytes)."""
 

@@ -43,7 +43,6 @@ from odradek.log.files.walk import SegmentIndex, index_of_segment, walk, walk_en
 from odradek.log.log import NO_REPLICA, Log, Room
 from odradek.log.producers import ProducerState, Snapshot
 from odradek.log.segment import Segment
-from odradek.records.batch import parse_batch
 
 if TYPE_CHECKING:
     from odradek.config.table import TopicConfig
@@ -240,6 +239,19 @@ class FileLog(Log):
             self.epochs.assign(leader_epoch, self.end_offset)
             self._write_epochs()
         self.append(batch, leader_epoch=leader_epoch, now=now, log_append_time=log_append_time)
+
+    def take_old(self, batch: Batch, *, now: int) -> None:
+        """The same with a message of magic 0 or 1, which has no epoch, and its offsets for good."""
+        segment = self._active
+        if (
+            segment is None
+            or segment.size + batch.size > segment.capacity
+            or batch.max_timestamp - segment.first_timestamp > self._segment_ms
+        ):
+            segment = self._begin(max(batch.size, self._segment_bytes), now=now)
+        segment.keep(batch)
+        self.end_offset = segment.next_offset
+        self._account(batch.size)
 
     def take_back(self, offset: int) -> None:
         """Have no batch at this offset, the last one, after all."""
@@ -638,10 +650,7 @@ class FileLog(Log):
 
     def _read(self, base: int, size: int, *, checks: bool) -> tuple[memoryview, SegmentIndex]:
         view = self.disk.map_to_read(self._name(base, LOG)) if size else memoryview(b"")
-        try:
-            return view, walk(view, base, checks=checks)
-        except DamagedFile as error:
-            raise DamagedFile(f"{self._name(base, LOG)}: {error}") from None
+        return view, walk(view, base, checks=checks)
 
     def _read_end(self, base: int, size: int) -> tuple[memoryview, SegmentIndex]:
         """The last segment after a clean stop: its end, by its indexes; all of it where they do not fit.
@@ -774,7 +783,7 @@ class FileLog(Log):
         last = self.segments[-1] if self.segments else None
         known = self._last[1] if self._last is not None and self._last[1].size else last
         if last is not None and known is not None and known.positions:
-            newest = parse_batch(last.buffer, known.positions[-1])
+            newest = last.batch_at(known.positions[-1])
             if newest.partition_leader_epoch > self.epochs.latest:
                 self.epochs.assign(newest.partition_leader_epoch, newest.base_offset)
         self.leader_epoch = self.epochs.latest

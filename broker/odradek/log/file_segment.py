@@ -99,11 +99,7 @@ class ActiveFile(Segment):
         Raises `DiskError` if the disk is full, and then nothing has changed.
         """
         if end > self._reserved:
-            if self._file is None:
-                self._file = self._disk.map(self.name, self.capacity, until=self.size)
-            self._reserved = self._file.reserve(end)
-            self.buffer = self._file.buffer
-            self._entries.extend(self.buffer, self.offsets, self.positions, self.timestamps)
+            self._reserve(end)
         view: memoryview | bytearray = batch.view
         if log_append_time:
             view = bytearray(view)
@@ -118,6 +114,24 @@ class ActiveFile(Segment):
         buffer = self.buffer
         buffer[start + _STAMPED.size : end] = view[_STAMPED.size :]
         buffer[start : start + _STAMPED.size] = _STAMPED.pack(base_offset, batch.batch_length, leader_epoch)
+
+    def _reserve(self, end: int) -> None:
+        if self._file is None:
+            self._file = self._disk.map(self.name, self.capacity, until=self.size)
+        self._reserved = self._file.reserve(end)
+        self.buffer = self._file.buffer
+        self._entries.extend(self.buffer, self.offsets, self.positions, self.timestamps)
+
+    def _copy(self, view: memoryview, start: int, end: int) -> None:
+        """See `_put`."""
+        if end > self._reserved:
+            self._reserve(end)
+        self.buffer[start + _STAMPED.size : end] = view[_STAMPED.size :]
+        self.buffer[start : start + _STAMPED.size] = view[: _STAMPED.size]
+
+    def modified(self) -> int:
+        """See `Segment`; what this process has written to a mapped file does not count."""
+        return _modified(self, self._disk)
 
     def end_file(self) -> None:
         """Cut the file behind its last batch. Raises `DiskError`."""
@@ -194,6 +208,9 @@ class SealedFile(Segment):
         assert self.offsets is not None
         super().share()
 
+    def modified(self) -> int:
+        return _modified(self, self._disk)
+
     def _newest_by_index(self) -> int | None:
         """The greatest timestamp as the time index has it: retention and a search by time ask every segment."""
         data = self._disk.read(self.name.removesuffix(".log") + ".timeindex")
@@ -201,6 +218,11 @@ class SealedFile(Segment):
             return None if data is None else last_timestamp(data)
         except DamagedFile:
             return None
+
+
+def _modified(segment: ActiveFile | SealedFile, disk: Disk) -> int:
+    found = disk.modified(segment.name)
+    return segment.created if found is None else found
 
 
 def _read_all(

@@ -380,6 +380,9 @@ class Log:
         """The batches that hold a timestamp at least this great, by their headers."""
         for segment in self.segments:
             if segment.max_timestamp < timestamp:
+                if segment.max_timestamp < 0 and segment.size and segment.youngest >= timestamp:
+                    # Records of magic 0 have no timestamps. Kafka goes by the file's, and searches no other segment.
+                    return
                 continue
             for index in range(segment.first_at_or_after(timestamp), len(segment.offsets)):
                 batch = segment.batch(index)
@@ -387,12 +390,12 @@ class Log:
                     yield batch
 
     def with_max_timestamp(self) -> Batch | None:
-        """The first batch with the greatest timestamp of the segments; None if no batch has one.
+        """The first batch with the greatest timestamp of the segments, -1 if none has any; None without batches.
 
         As in Kafka it may lie before the start: a segment that the log starts within counts as a whole.
         """
         newest = max(self.segments, key=lambda segment: segment.max_timestamp, default=None)
-        if newest is None or newest.max_timestamp < 0:
+        if newest is None:
             return None
         index = newest.first_at_or_after(newest.max_timestamp)
         return newest.batch(index) if index < len(newest.offsets) else None

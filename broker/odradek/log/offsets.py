@@ -72,7 +72,9 @@ def offsets_before(log: Log, timestamp: int, *, visible_end: int) -> list[int]:
 
 def _greatest(log: Log) -> OffsetAnswer:
     batch = log.with_max_timestamp()
-    return UNKNOWN if batch is None else _first_in(batch, batch.max_timestamp, start=batch.base_offset) or UNKNOWN
+    if batch is None or not batch.magic:  # which has no timestamps
+        return UNKNOWN
+    return _first_in(batch, batch.max_timestamp, start=batch.base_offset) or UNKNOWN
 
 
 def _first_since(log: Log, timestamp: int) -> OffsetAnswer:

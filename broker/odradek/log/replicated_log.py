@@ -16,6 +16,7 @@ from odradek.log.epochs import LeaderEpochs
 from odradek.log.file_log import FileLog
 from odradek.log.log import NO_REPLICA
 from odradek.log.producers import ProducerState, Snapshot
+from odradek.records.batch import MAGIC
 
 if TYPE_CHECKING:
     from odradek.config.table import TopicConfig
@@ -204,6 +205,9 @@ class Copies:
                 break
             if batch.base_offset >= copy.end_offset:
                 copy.end_offset = batch.base_offset  # compaction leaves gaps
+                if batch.magic != MAGIC:
+                    copy.take_old(batch, now=now)
+                    continue
                 copy.take(batch, leader_epoch=batch.partition_leader_epoch, now=now, log_append_time=False)
         copy.end_offset = max(copy.end_offset, until)
         copy.advance_start(min(origin.start_offset, copy.end_offset))

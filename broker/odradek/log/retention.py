@@ -21,8 +21,7 @@ def _kept_by_time(log: Log, now: int) -> int:
     if retention_ms < 0:
         return start
     for segment in log.segments:
-        youngest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created
-        if now - youngest <= retention_ms:
+        if now - segment.youngest <= retention_ms:
             break
         start = segment.next_offset
     return start

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from struct import Struct as Layout
 
 from odradek.core.spare_pages import SparePages, new_pages
-from odradek.records.batch import Batch, parse_batch, stamp
+from odradek.records.batch import MAGIC, Batch, InvalidBatch, parse_batch, stamp
 
 __all__ = ["SEGMENT_BYTES", "Segment"]
 
@@ -35,13 +35,16 @@ _STAMPED = Layout(">qii")
 """The fields that a leader stamps if timestamps stay: offset, length (unchanged) and leader epoch."""
 _LAST_OFFSET_DELTA = Layout(">i")
 _LAST_OFFSET_DELTA_AT = 23
+_OFFSET = Layout(">q")
+_MAGIC_AT = 16
 
 
 class Segment:
     """Batches of one log, back to back, in offset order.
 
     The index has an entry for each batch: base offset, position, and the greatest timestamp so far, which never goes
-    down, so that each of the three can be searched by bisection.
+    down, so that each of the three can be searched by bisection. Of a compressed message of magic 0 or 1, whose base
+    offset is known when it is decompressed, the entry has the offset behind the message before.
     """
 
     __slots__ = (
@@ -152,6 +155,35 @@ class Segment:
             log_append_time=log_append_time,
         )
 
+    def keep(self, batch: Batch) -> None:
+        """Copy a batch in as it is; the caller has checked that it fits.
+
+        A message of magic 0 or 1 has its offsets from the broker that wrote it, and where a batch has its leader epoch
+        it has its checksum, so nothing is stamped.
+        """
+        start, end = self.size, self.size + batch.size
+        self._copy(batch.view, start, end)
+        self.size = end
+        self.offsets.append(batch.base_offset)
+        self.positions.append(start)
+        self.next_offset = batch.next_offset
+        self.max_timestamp = max(self.max_timestamp, batch.max_timestamp)
+        self.timestamps.append(self.max_timestamp)
+        if start == 0:
+            self.first_timestamp = batch.max_timestamp if batch.max_timestamp >= 0 else self.created
+
+    def _copy(self, view: memoryview, start: int, end: int) -> None:
+        self.buffer[start:end] = view
+
+    def modified(self) -> int:
+        """When it was last written to (ms), as far as that is known: its age, if its records have no timestamps."""
+        return self.created
+
+    @property
+    def youngest(self) -> int:
+        """Kafka's `LogSegment.largestTimestamp`: the greatest timestamp, or when it was last written to (ms)."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified()
+
     def truncate(self, offset: int) -> int:
         """Forget the batches from the one with this offset on; returns the number of their bytes.
 
@@ -214,7 +246,11 @@ class Segment:
         if offsets[index] == offset:
             return index
         # Compaction leaves gaps, so the batch that begins before may also end before.
-        (delta,) = _LAST_OFFSET_DELTA.unpack_from(self.buffer, self.positions[index] + _LAST_OFFSET_DELTA_AT)
+        position = self.positions[index]
+        if self.buffer[position + _MAGIC_AT] != MAGIC:
+            # A message of magic 0 or 1 names its last offset.
+            return index if _OFFSET.unpack_from(self.buffer, position)[0] >= offset else index + 1
+        (delta,) = _LAST_OFFSET_DELTA.unpack_from(self.buffer, position + _LAST_OFFSET_DELTA_AT)
         return index if offsets[index] + delta >= offset else index + 1
 
     def end_of(self, index: int) -> int:
@@ -244,8 +280,17 @@ class Segment:
         return self.buffer[start:limit]
 
     def batch(self, index: int) -> Batch:
-        """The batch of this index, as it lies in the buffer."""
-        return parse_batch(self.buffer, self.positions[index])
+        """The batch of this index, as it lies in the buffer. Raises `InvalidBatch`."""
+        try:
+            return parse_batch(self.buffer, self.positions[index])
+        except InvalidBatch:
+            return self.batch_at(self.positions[index])
+
+    def batch_at(self, position: int) -> Batch:
+        """The batch that begins there, which may be a message of magic 0 or 1. Raises `InvalidBatch`."""
+        from odradek.records.legacy import batch_at  # few logs have any
+
+        return batch_at(self.buffer, position)
 
     def first_at_or_after(self, timestamp: int) -> int:
         """Index of the first batch that holds a timestamp at least this great; the number of batches if none does."""

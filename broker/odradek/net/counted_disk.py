@@ -58,6 +58,10 @@ class CountedDisk:
         """No: the times of a copy are others, and it is to be read with the same calls."""
         return False
 
+    def modified(self, name: str) -> int | None:
+        """Unknown, for the same reason."""
+        return None
+
     def space(self) -> tuple[int, int]:
         return self.ask_space(self._disk.space)
 

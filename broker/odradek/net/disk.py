@@ -246,6 +246,15 @@ class LocalDisk:
             raise self._failed(error, path) from None
         return True
 
+    def modified(self, name: str) -> int | None:
+        path = self._full(name)
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed(error, path) from None
+
     def space(self) -> tuple[int, int]:
         try:
             usage = shutil.disk_usage(self._root)

@@ -179,6 +179,10 @@ class Batch(Struct, gc=False):
         """The bytes of the records, compressed if the batch is compressed."""
         return self.view[HEADER_BYTES:]
 
+    def older_records(self, limit: int) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
+        """Offset, timestamp, key and value of each record of a message of magic 0 or 1, which `OldBatch` is."""
+        raise AssertionError(f"a batch of format v2, or of magic {self.magic}, is none; at most {limit} bytes")
+
     def crc_is_valid(self) -> bool:
         return crc32c(self.view[_ATTRIBUTES_AT:]) == self.crc
 

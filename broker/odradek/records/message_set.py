@@ -69,11 +69,18 @@ class Message(Struct, gc=False):
         return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
 
     def crc_is_valid(self) -> bool:
-        return crc32(self.view[_MAGIC_AT:]) == self.crc
+        return message_crc_is_valid(self.view, self.crc)
 
 
-def parse_message(view: memoryview, position: int = 0) -> Message:
-    """Parse the whole message at `position`. Raises `InvalidBatch` if its sizes are wrong."""
+def message_crc_is_valid(message: memoryview, crc: int) -> bool:
+    return crc32(message[_MAGIC_AT:]) == crc
+
+
+def message_header(view: memoryview, position: int = 0) -> tuple[memoryview, tuple[int, int, int, int, int]]:
+    """The whole message at `position`; and its offset, checksum, magic, attributes, and timestamp (ms).
+
+    Raises `InvalidBatch` if it is cut off, or none of magic 0 or 1.
+    """
     size = whole_size_at(view, position)
     if size is None:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "The message is cut off")
@@ -81,14 +88,20 @@ def parse_message(view: memoryview, position: int = 0) -> Message:
     magic = message[_MAGIC_AT]
     if magic >= len(_HEADERS):
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"A batch of magic {magic} among older messages")
+    # The smallest message of magic 0 is as long as the header of magic 1.
+    offset, _, crc, _, attributes, *rest = _HEADERS[magic].unpack_from(message)
+    return message, (offset, crc, magic, attributes, rest[0] if rest else NO_TIMESTAMP)
+
+
+def parse_message(view: memoryview, position: int = 0) -> Message:
+    """Parse the whole message at `position`. Raises `InvalidBatch` if its sizes are wrong."""
+    message, (offset, crc, magic, attributes, timestamp) = message_header(view, position)
     layout = _HEADERS[magic]
-    if size < layout.size + 2 * _INT.size:
-        reason = f"Record is corrupt (a message of magic {magic} cannot have {size} bytes)"
+    if len(message) < layout.size + 2 * _INT.size:
+        reason = f"Record is corrupt (a message of magic {magic} cannot have {len(message)} bytes)"
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, reason)
-    offset, _, crc, _, attributes, *rest = layout.unpack_from(message)
     key, at = _sized(message, layout.size)
     value, _ = _sized(message, at)
-    timestamp = rest[0] if rest else NO_TIMESTAMP
     return Message(message, offset, crc, magic, attributes, timestamp, None if key is None else bytes(key), value)
 
 
@@ -104,12 +117,16 @@ def _sized(message: memoryview, at: int) -> tuple[memoryview | None, int]:
     return message[start : start + length], start + length
 
 
-def iterate_messages(message: Message, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The records of one message of the top level: the message itself, or the messages in a wrapper."""
+def iterate_messages(message: Message, *, limit: int = DECOMPRESSED_BYTES_MAX, checks: bool = True) -> Iterator[Record]:
+    """The records of one message of the top level: the message itself, or the messages in a wrapper.
+
+    With `checks` the checksums in a wrapper have to be right, as Kafka wants it of producers; in a log it does not
+    look at them.
+    """
     if message.compression is Compression.NONE:
         yield Record(message.offset, message.timestamp, message.key, _bytes(message.value))
         return
-    inner = _unwrap(message, limit)
+    inner = _unwrap(message, limit, checks=checks)
     shift = 0
     if message.magic == 1 and inner and message.offset:
         # Some librdkafka releases leave the wrapper's offset 0.
@@ -123,7 +140,7 @@ def _bytes(data: memoryview | None) -> bytes | None:
     return None if data is None else bytes(data)
 
 
-def _unwrap(wrapper: Message, limit: int) -> list[Message]:
+def _unwrap(wrapper: Message, limit: int, *, checks: bool) -> list[Message]:
     if wrapper.value is None:
         reason = f"Found invalid compressed record set with null value (magic = {wrapper.magic})"
         raise InvalidBatch(ErrorCode.INVALID_RECORD, reason)
@@ -144,6 +161,8 @@ def _unwrap(wrapper: Message, limit: int) -> list[Message]:
     while (size := whole_size_at(view, position)) is not None:
         message = parse_message(view, position)
         _check_inner(message, wrapper)
+        if checks and not message.crc_is_valid():
+            raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {message.crc})")
         inner.append(message)
         position += size
     if not inner:
@@ -157,8 +176,6 @@ def _check_inner(message: Message, wrapper: Message) -> None:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, reason)
     if message.compression is not Compression.NONE:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "Inner record with a compression attribute set")
-    if not message.crc_is_valid():
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {message.crc})")
 
 
 def message_set(

@@ -14,6 +14,7 @@ from odradek.records.batch import (
     DELETE_HORIZON,
     HEADER_BYTES,
     LOG_APPEND_TIME,
+    MAGIC,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -59,6 +60,8 @@ class Record(Struct, frozen=True):
 
 def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
     """All records of the batch. Raises `InvalidBatch` if they do not fit the header."""
+    if batch.magic != MAGIC:
+        return (Record(*fields) for fields in batch.older_records(limit))
     return records_in(batch, record_payload(batch, limit=limit))
 
 

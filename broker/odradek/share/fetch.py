@@ -21,8 +21,9 @@ from odradek.host.endpoint import endpoint
 from odradek.host.leaders import CurrentLeader, current_leader
 from odradek.host.replicas import READABLE
 from odradek.metadata.features import SHARE_VERSION
-from odradek.records.batch import Batch, batches, parse_batch, whole_size_at
+from odradek.records.batch import Batch, whole_size_at
 from odradek.records.control import read_marker
+from odradek.records.legacy import batch_at, batches_of_log
 from odradek.share.leader import acquirable
 from odradek.share.partition import LOST, Acknowledged, AckType, Acquired, Change, ReadBatch, SharePartition
 from odradek.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition, ShareSession
@@ -526,7 +527,7 @@ class _Fetching:
     ) -> list[Acquired]:
         stretches = share.stretches
         # Compaction may have removed the requested offset; then the first batch starts at a higher offset.
-        begin = max(share.next_offset, parse_batch(read.records).base_offset)
+        begin = max(share.next_offset, batch_at(read.records).base_offset)
         enough = begin + max_records + stretches.end - stretches.start
         every = _up_to(read.records, enough)
         aborted = _aborted(every, read.aborted or ())
@@ -604,7 +605,7 @@ class _Fetching:
 def _up_to(records: memoryview, offset: int) -> list[Batch]:
     """The batches that begin before this offset."""
     found: list[Batch] = []
-    for batch in batches(records):
+    for batch in batches_of_log(records):
         if batch.base_offset >= offset:
             break
         found.append(batch)

@@ -6,7 +6,6 @@ import tarfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
@@ -48,6 +47,9 @@ from odradek.log.files.names import (
 )
 from odradek.log.files.producer_snapshot import read_producers, write_producers
 from odradek.log.files.walk import index_of_segment, walk
+from odradek.records.compression import Compression
+from odradek.records.message_set import message_set
+from odradek.records.record import Record
 
 DATA = Path(__file__).parents[2] / "pipeline" / "data"
 INDEX_INTERVAL = {"tv1": 256, "tv2": 256, "hang": 256, "cleaned": 4096, "emptied": 4096, "emptied-0": 4096}
@@ -304,12 +306,47 @@ def test_a_segment_ends_where_its_batches_do() -> None:
     assert (len(data), "a batch at offset 0 follows offset 47") == (twice.size, twice.problem)
 
 
-def test_older_message_formats_are_not_read() -> None:
-    content = b"\1" + bytes(60)
-    message = bytes(8) + (len(content) + 4).to_bytes(4, "big") + crc32(content).to_bytes(4, "big") + content
+SOME = [Record(offset, 1_000 * offset, b"k", b"v" * 40) for offset in (3, 4, 7)]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_segment_of_older_messages_ends_where_they_do(magic: int, compression: Compression) -> None:
+    first = message_set(SOME, magic=magic, compression=compression)
+    data = first + message_set([Record(9, 500)], magic=magic, compression=compression)
     for checks in (False, True):
-        with pytest.raises(DamagedFile, match="message format 1"):
-            walk(memoryview(message), 0, checks=checks)
+        whole = walk(memoryview(data), 3, checks=checks)
+        assert (len(data), 10, "", False) == (whole.size, whole.next_offset, whole.problem, whole.has_producers)
+        assert ([3, 8] if compression else [3, 4, 7, 9]) == [*whole.offsets]
+        newest = 7_000 if magic else -1
+        assert newest == whole.timestamps[-1]
+        for cut in range(len(first) + 1, len(data)):
+            found = walk(memoryview(data[:cut]), 3, checks=checks)
+            assert (len(first), 8) == (found.size, found.next_offset)
+            assert found.problem
+    flipped = bytearray(data)
+    flipped[-1] ^= 1
+    assert len(first) == walk(memoryview(flipped), 3, checks=True).size
+    assert len(data) == walk(memoryview(flipped), 3, checks=False).size
+    assert (len(data), "there is no batch") == (
+        (zeros := walk(memoryview(data + bytes(5_000)), 3, checks=True)).size,
+        zeros.problem,
+    )
+    twice = walk(memoryview(data + data), 3, checks=True)
+    assert (len(data), f"a batch at offset {whole.offsets[0] if not compression else 7} follows offset 9") == (
+        twice.size,
+        twice.problem,
+    )
+
+
+def test_an_older_message_that_says_wrong_sizes_ends_a_segment() -> None:
+    good = message_set(SOME, magic=1)
+    for length in (-1, 0, 13, 21, 1 << 30):
+        bad = bytearray(message_set([Record(9, 500)], magic=1))
+        bad[8:12] = length.to_bytes(4, "big", signed=True)
+        found = walk(memoryview(good + bad), 3, checks=False)
+        assert (len(good), 8) == (found.size, found.next_offset), length
+        assert found.problem
 
 
 def test_a_batch_of_which_there_is_only_the_beginning_is_no_older_message() -> None:

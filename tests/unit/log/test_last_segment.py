@@ -11,7 +11,7 @@ from tests.unit.log.test_file_log import append, known, lead, log_bytes, new_log
 
 from odradek.cli.logs import make_logger
 from odradek.config.table import TopicConfig
-from odradek.log.disk import DamagedFile, DiskError
+from odradek.log.disk import DiskError
 from odradek.log.file_log import FileLog
 from odradek.log.file_segment import ActiveFile
 from odradek.log.file_store import FileStore
@@ -19,6 +19,8 @@ from odradek.log.files.indexes import write_offset_index
 from odradek.log.files.names import CLEAN_STOP
 from odradek.log.partition import Appended, Partition
 from odradek.net.disk import LocalDisk
+from odradek.records.batch import InvalidBatch
+from odradek.records.record import iterate_records
 from odradek.sim.world.disk import SimDisk
 
 CONFIG = TopicConfig(index_interval_bytes=250)
@@ -267,14 +269,19 @@ def test_a_clean_stop_on_a_disk_of_the_machine_leaves_files_that_are_trusted(tmp
     assert log_bytes(partition) == log_bytes(lead(opened(), 1, CONFIG))
 
 
-@pytest.mark.parametrize("at_end", [False, True])
-def test_a_message_of_an_old_format_is_refused_with_the_name_of_its_file(at_end: bool) -> None:
+@pytest.mark.parametrize("at", [0, BATCHES // 2, BATCHES - 1])
+def test_a_batch_whose_magic_says_an_older_format_is_one_until_checksums_are_compared(at: int) -> None:
     disk, before = stopped()
     data = bytearray(disk.content(SEGMENT))
-    data[16 + (before.log.segments[0].positions[-1] if at_end else 0)] = 1
+    data[16 + before.log.segments[0].positions[at]] = 1
     put_before_the_mark(disk, SEGMENT, bytes(data))
-    if at_end:
-        assert BATCHES - 1 == again(disk)[1].log.end_offset
-        return
-    with pytest.raises(DamagedFile, match=SEGMENT):
-        again(disk)
+    _, partition = again(disk)
+    assert BATCHES == partition.log.end_offset
+    batches = [*partition.log.batches()]
+    assert [*range(BATCHES)] == [batch.last_offset for batch in batches]
+    with pytest.raises(InvalidBatch):
+        list(iterate_records(batches[at]))
+    # After a kill it is cut off.
+    append(partition, b"next")
+    _, partition = again(disk.killed())
+    assert at == partition.log.end_offset

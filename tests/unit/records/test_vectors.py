@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from odradek.records.batch import Batch, InvalidBatch, TimestampType, record_payload
+from odradek.records.batch import MAGIC, Batch, InvalidBatch, TimestampType, record_payload
 from odradek.records.compression import Compression
 from odradek.records.control import control_type, read_marker
-from odradek.records.legacy import entries
+from odradek.records.legacy import batches_of_log, entries
 from odradek.records.message_set import Message, iterate_messages, message_set
 from odradek.records.record import Record, build_batch, iterate_records
 from odradek.records.structure import scan
@@ -106,6 +106,26 @@ def shown_message(message: Message) -> dict[str, Any]:
     return shown
 
 
+def shown_in_a_log(batch: Batch) -> dict[str, Any]:
+    """A message as a batch of a log."""
+    shown: dict[str, Any] = {
+        "magic": batch.magic,
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.last_offset,
+        "sizeInBytes": batch.size,
+        "crc": batch.crc,
+        "compression": batch.compression.name.lower(),
+        "timestampType": TIMES[batch.timestamp_type if batch.magic else None],
+        "records": [
+            {"offset": r.offset, "timestamp": r.timestamp, "key": hexed(r.key), "value": hexed(r.value)}
+            for r in iterate_records(batch)
+        ],
+    }
+    if batch.magic:
+        shown["maxTimestamp"] = batch.max_timestamp
+    return shown
+
+
 def rebuilt_batch(batch: Batch, records: list[Record]) -> bytes:
     return build_batch(
         records,
@@ -146,6 +166,18 @@ def test_what_java_reads(case: str) -> None:
         shown = [shown_batch(entry) if isinstance(entry, Batch) else shown_message(entry) for entry in read]
         assert vector["json"]["batches"] == shown
         assert vector["json"]["trailingBytes"] == len(data) - sum(entry.size for entry in read)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][0]["valid"]])
+def test_what_java_reads_is_read_in_a_log(case: str) -> None:
+    for vector in CASES[case]:
+        data = memoryview(bytes.fromhex(vector["hex"]))
+        read = list(batches_of_log(data))
+        assert all(batch.crc_is_valid() for batch in read)
+        shown = [shown_batch(batch) if batch.magic == MAGIC else shown_in_a_log(batch) for batch in read]
+        assert vector["json"]["batches"] == shown
+        for batch in read:
+            assert (-1, -1, False) == (batch.producer_id, batch.base_sequence, batch.is_control) or batch.magic == MAGIC
 
 
 def read_all(data: memoryview) -> None:

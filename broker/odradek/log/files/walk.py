@@ -5,20 +5,24 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct as Layout
+from typing import NamedTuple
 from zlib import crc32
 
 from crc32c import crc32c
 from msgspec import Struct
 
-from odradek.log.disk import DamagedFile
-from odradek.records.batch import HEADER, HEADER_BYTES, LENGTH_BASE, MAGIC
+from odradek.records.batch import HEADER, HEADER_BYTES, LENGTH_BASE, MAGIC, NO_TIMESTAMP
 
 __all__ = ["SegmentIndex", "SparseEntries", "index_of_segment", "walk", "walk_end"]
 
 _CHECKSUMMED_AT = 21
-_OLD_FORMATS = (0, 1)
-_OLD_CHECKSUMMED_AT = 16
-_CHECKSUM = Layout(">I")
+_MAGIC_AT = 16
+_OLD_HEADERS = (Layout(">qiIbb"), Layout(">qiIbbq"))
+"""Of messages of magic 0 and 1: offset, length, checksum, magic, attributes, and of magic 1 the timestamp."""
+_OLD_BYTES_MIN = (_OLD_HEADERS[0].size + 8, _OLD_HEADERS[1].size + 8)
+"""The header, and the sizes of key and value."""
+_OLD_CODEC = 0x07
+_OFFSET = Layout(">q")
 
 
 class SegmentIndex(Struct):
@@ -41,39 +45,43 @@ class SegmentIndex(Struct):
 def walk(view: memoryview, base_offset: int, *, checks: bool) -> SegmentIndex:
     """Read the headers of batches up to the first invalid one.
 
-    With `checks` a batch is valid only if its checksum is right, as is needed after a process was killed. Raises
-    `DamagedFile` for the message formats before v2, which are not read here.
+    With `checks` a batch is valid only if its checksum is right, as is needed after a process was killed. A message of
+    magic 0 or 1 counts as a batch; see `Segment` for the offset that a compressed one has in the index.
     """
     offsets, positions, timestamps = array("q"), array("I"), array("q")
     position, length, next_offset = 0, len(view), base_offset
     newest, first_timestamp, has_producers, problem = -1, -1, False, ""
     unpack = HEADER.unpack_from
     while position < length:
-        if length - position < HEADER_BYTES:
-            problem = f"{length - position} bytes are no batch"
-            break
-        header = unpack(view, position)
-        offset, magic, last_offset_delta, max_timestamp = header[0], header[3], header[6], header[8]
-        end = position + LENGTH_BASE + header[1]
-        if header[1] <= 0:
-            problem = "there is no batch"
-            break
-        if magic in _OLD_FORMATS and not position and (not checks or _is_of_old_format(view[:end])):
-            raise DamagedFile(f"it is of message format {magic}, and only format 2 is read")
-        if magic != MAGIC or end > length or header[1] < HEADER_BYTES - LENGTH_BASE:
-            problem = "the batch is cut off, or none"
-            break
+        header = unpack(view, position) if length - position >= HEADER_BYTES else None
+        if header is None or header[3] != MAGIC:
+            found = _old_message(view, position, checks=checks)
+            if isinstance(found, str):
+                problem = found
+                break
+            offset, last_offset_delta, max_timestamp, end, producer_id = found.offset, 0, found.timestamp, found.end, -1
+            if found.is_compressed and offset > next_offset:
+                offset, last_offset_delta = next_offset, offset - next_offset
+        else:
+            offset, last_offset_delta, max_timestamp, producer_id = header[0], header[6], header[8], header[9]
+            end = position + LENGTH_BASE + header[1]
+            if header[1] <= 0:
+                problem = "there is no batch"
+                break
+            if end > length or header[1] < HEADER_BYTES - LENGTH_BASE:
+                problem = "the batch is cut off, or none"
+                break
+            if checks and crc32c(view[position + _CHECKSUMMED_AT : end]) != header[4]:
+                problem = _wrong_checksum(offset)
+                break
         if offset < next_offset:
             problem = f"a batch at offset {offset} follows offset {next_offset - 1}"
-            break
-        if checks and crc32c(view[position + _CHECKSUMMED_AT : end]) != header[4]:
-            problem = f"the checksum of the batch at offset {offset} is not that of its bytes"
             break
         if max_timestamp > newest:
             newest = max_timestamp
         if not position:
             first_timestamp = max_timestamp
-        if header[9] >= 0:
+        if producer_id >= 0:
             has_producers = True
         offsets.append(offset)
         positions.append(position)
@@ -112,11 +120,50 @@ def walk_end(view: memoryview, base_offset: int, *, entry: tuple[int, int], newe
     )
 
 
-def _is_of_old_format(message: memoryview) -> bool:
-    """Whether this is a message of format 0 or 1, and not the beginning of a batch whose machine died."""
-    checksum: int
-    (checksum,) = _CHECKSUM.unpack_from(message, LENGTH_BASE)
-    return crc32(message[_OLD_CHECKSUMMED_AT:]) == checksum
+class _OldMessage(NamedTuple):
+    """A message of magic 0 or 1."""
+
+    offset: int
+    """Its last one, if it is compressed."""
+    timestamp: int
+    end: int
+    """The position behind it."""
+    is_compressed: bool
+
+
+def _old_message(view: memoryview, position: int, *, checks: bool) -> _OldMessage | str:
+    """The message at a position where there is no batch of format v2; or why there is none.
+
+    With `checks` it may be the beginning of a batch whose machine died: zeros in the place of the magic.
+    """
+    room = len(view) - position
+    magic = view[position + _MAGIC_AT] if room > _MAGIC_AT else MAGIC
+    if magic >= MAGIC or room < _OLD_BYTES_MIN[magic]:
+        return f"{room} bytes are no batch" if room < HEADER_BYTES else "the batch is cut off, or none"
+    offset, length, checksum, _, attributes, *rest = _OLD_HEADERS[magic].unpack_from(view, position)
+    if length <= 0:
+        return "there is no batch"
+    size = LENGTH_BASE + length
+    if size > room or size < _OLD_BYTES_MIN[magic]:
+        return "the batch is cut off, or none"
+    end = position + size
+    if checks and crc32(view[position + _MAGIC_AT : end]) != checksum:
+        return _wrong_checksum(offset)
+    return _OldMessage(offset, rest[0] if rest else NO_TIMESTAMP, end, attributes & _OLD_CODEC != 0)
+
+
+def _wrong_checksum(offset: int) -> str:
+    return f"the checksum of the batch at offset {offset} is not that of its bytes"
+
+
+def _last_offset(view: memoryview, position: int, offset: int) -> int:
+    """The last offset of the batch at this position, whose index has this offset."""
+    last: int
+    if view[position + _MAGIC_AT] != MAGIC:
+        (last,) = _OFFSET.unpack_from(view, position)
+        return last
+    delta: int = HEADER.unpack_from(view, position)[6]
+    return offset + delta
 
 
 class SparseEntries:
@@ -136,8 +183,7 @@ class SparseEntries:
         """Add what follows from the batches that are there by now."""
         while (number := bisect_right(positions, self._since + self._interval_bytes)) < len(positions):
             self._since = positions[number]
-            delta: int = HEADER.unpack_from(view, self._since)[6]
-            self._by_offset.append((offsets[number] + delta, self._since))
+            self._by_offset.append((_last_offset(view, self._since, offsets[number]), self._since))
             _note_time(self._by_time, view, offsets, positions, timestamps, timestamps[number])
 
     def ended(
@@ -161,8 +207,7 @@ def _note_time(
 ) -> None:
     if newest > (by_time[-1][0] if by_time else -1):
         number = bisect_left(timestamps, newest)
-        delta: int = HEADER.unpack_from(view, positions[number])[6]
-        by_time.append((newest, offsets[number] + delta))
+        by_time.append((newest, _last_offset(view, positions[number], offsets[number])))
 
 
 def index_of_segment(

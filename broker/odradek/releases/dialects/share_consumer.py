@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.records.batch import batches
+from odradek.records.legacy import batches_of_log
 from odradek.records.record import iterate_records
 from odradek.releases.dialects.producer import (
     RETRIES_MAX,
@@ -211,7 +211,7 @@ class ShareConsumer:
         }
         found = [
             SharedRecord(topic_id, partition, record.offset, record.key, record.value, counts[record.offset])
-            for batch in batches(memoryview(data.records or b""))
+            for batch in batches_of_log(memoryview(data.records or b""))
             if not batch.is_control
             for record in iterate_records(batch)
             if record.offset in counts

@@ -241,6 +241,10 @@ class SimDisk:
             files[name].changed <= files[since].changed for name in names
         )
 
+    def modified(self, name: str) -> int | None:
+        """Unknown: its times are an order, and no clock's."""
+        return None
+
     def space(self) -> tuple[int, int]:
         used = sum(data.size for data in self._now.files.values())
         return VOLUME_BYTES, VOLUME_BYTES - used
