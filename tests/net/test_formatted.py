@@ -1,7 +1,7 @@
 """Directories that `kafka-storage format` has made and no broker has used: their levels and users are the cluster's.
 
 `data/formatted.tar.gz` has those of real tools: of 4.4 (`--feature` with levels that a new cluster has not, and
-`--add-scram`; `--standalone`), of 4.0 (`--feature`) and of 3.9 (`--release-version 3.8`).
+`--add-scram`; `--standalone`), of 4.0 (`--feature`; `--standalone`) and of 3.9 (`--release-version 3.8`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,20 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.usage import UsageError
+from odradek.log.files.marks import read_meta
 from odradek.log.metadata_log import METADATA_FOLDER
+from odradek.metadata.quorum import decode_quorum
 from odradek.metadata.snapshot_file import read_quorum
 from odradek.net.client import BlockingClient
-from odradek.records.control import ControlType
+from odradek.records.batch import batches
+from odradek.records.control import ControlType, quorum_records
 from odradek.testing import Cluster
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from odradek.wire.messages.k_raft_version_record import KRaftVersionRecord
+from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.messages.voters_record import Endpoint, VotersRecord
 
 pytestmark = pytest.mark.client
 
@@ -45,6 +52,14 @@ def levels_and_users(bootstrap: str) -> tuple[Mapping[str, int], list[str]]:
     return {each.name: each.max_version_level for each in found.finalized_features}, [each.user for each in users]
 
 
+def voters(bootstrap: str) -> list[tuple[int, bytes]]:
+    """The voters that DescribeQuorum tells, with the ids of their directories."""
+    asked = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+    with BlockingClient(bootstrap.split(",")[0], client_id="look") as client:
+        [partition] = client.ask(DescribeQuorumRequest(topics=[asked]), 2).topics[0].partitions
+    return [(each.replica_id, each.replica_directory_id) for each in partition.current_voters]
+
+
 @pytest.mark.parametrize(
     ("release", "as_kafka", "levels", "users"),
     [
@@ -66,6 +81,75 @@ def test_a_cluster_begins_with_what_its_directory_was_formatted_with(
             (path / file).write_bytes(b"\xa5" * 300)
     with Cluster(data_dir=path, as_kafka=as_kafka) as cluster:
         assert (levels, users) == levels_and_users(cluster.bootstrap)
+
+
+def test_the_quorum_that_a_directory_was_formatted_with_is_told(tmp_path: Path) -> None:
+    """The level of kraft.version is in no record of a feature, but with the voters (KIP-853)."""
+    path = formatted("standalone", tmp_path)
+    directory = read_meta((path / "meta.properties").read_bytes()).directory_id
+    for _ in range(2):
+        with Cluster(data_dir=path) as cluster:
+            assert 1 == levels_and_users(cluster.bootstrap)[0]["kraft.version"]
+            assert [(1, directory)] == voters(cluster.bootstrap)
+    # Kafka's first leader writes them into the log, too.
+    log = memoryview((path / METADATA_FOLDER / f"{0:020d}.log").read_bytes())
+    first = read_quorum((path / FIRST_RECORDS["4.4"]).read_bytes())
+    assert {kind: each.value for kind, each in first.items()} == {
+        kind: each.value for kind, each in quorum_records(batches(log)).items()
+    }
+    (path / FIRST_RECORDS["4.4"]).unlink()
+    with Cluster(data_dir=path) as cluster:
+        assert 1 == levels_and_users(cluster.bootstrap)[0]["kraft.version"]
+
+
+@pytest.mark.parametrize("as_kafka", [None, "4.0"])
+def test_a_quorum_has_a_file_of_its_own_before_4_2(as_kafka: str | None, tmp_path: Path) -> None:
+    """All other records are in `bootstrap.checkpoint` then."""
+    path = formatted("standalone-4.0", tmp_path)
+    with Cluster(data_dir=path, as_kafka=as_kafka) as cluster:
+        assert {
+            "metadata.version": 25,
+            "group.version": 1,
+            "transaction.version": 2,
+            "kraft.version": 1,
+        } == levels_and_users(cluster.bootstrap)[0]
+
+
+def test_of_a_log_that_does_not_have_them_the_voters_are_those_of_the_format(tmp_path: Path) -> None:
+    path = formatted("standalone", tmp_path)
+    voters_of_format = (path / FIRST_RECORDS["4.4"]).read_bytes()
+    (path / FIRST_RECORDS["4.4"]).unlink()
+    with Cluster(data_dir=path) as cluster:
+        assert "kraft.version" not in levels_and_users(cluster.bootstrap)[0]
+    (path / FIRST_RECORDS["4.4"]).write_bytes(voters_of_format)
+    with Cluster(data_dir=path) as cluster:
+        assert 1 == levels_and_users(cluster.bootstrap)[0]["kraft.version"]
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_the_version_of_the_quorum_goes_up_with_all_voters(brokers: int, tmp_path: Path) -> None:
+    """A node of Kafka is a voter only with the id of its directory."""
+    quorum = {"controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{19090 + each}" for each in range(1, 4))}
+    path = tmp_path / "data"
+    with Cluster(data_dir=path, brokers=brokers, config=quorum) as cluster:
+        assert "kraft.version" not in levels_and_users(cluster.bootstrap)[0]
+        with BlockingClient(cluster.bootstrap.split(",")[0], client_id="operator") as client:
+            wanted = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+            assert 0 == client.ask(UpdateFeaturesRequest(feature_updates=[wanted]), 2).error_code
+        assert 1 == levels_and_users(cluster.bootstrap)[0]["kraft.version"]
+    folders = [path] if brokers == 1 else [path / f"broker-{node_id}" for node_id in range(1, brokers + 1)]
+    directories = [read_meta((each / "meta.properties").read_bytes()).directory_id for each in folders]
+    for folder in folders:
+        log = memoryview((folder / METADATA_FOLDER / f"{0:020d}.log").read_bytes())
+        level, found = decode_quorum(quorum_records(batches(log)))
+        assert KRaftVersionRecord(k_raft_version=1) == level
+        assert isinstance(found, VotersRecord)
+        assert [
+            (node_id, directory, [Endpoint(name="CONTROLLER", host="127.0.0.1", port=19090 + node_id)])
+            for node_id, directory in enumerate(directories, start=1)
+        ] == [(each.voter_id, each.voter_directory_id, each.endpoints) for each in found.voters]
+    with Cluster(data_dir=path) as cluster:
+        assert 1 == levels_and_users(cluster.bootstrap)[0]["kraft.version"]
 
 
 def test_the_voters_of_a_quorum_are_in_each_snapshot(tmp_path: Path) -> None:

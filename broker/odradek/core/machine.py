@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answered",
     "Awaited",
+    "ControlRecord",
     "Decision",
     "Fact",
     "LogRecord",
@@ -44,6 +45,10 @@ class LogRecord(Struct, frozen=True):
 
     key: bytes | None
     value: bytes | None
+
+
+class ControlRecord(LogRecord, frozen=True):
+    """A record of the quorum itself, which stands in a control batch; the metadata log has such records."""
 
 
 class TransactionalAppend(Struct, frozen=True):

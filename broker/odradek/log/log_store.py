@@ -43,6 +43,10 @@ class LogStore:
         """The snapshot that precedes the metadata log: its end offset, epoch and file; None: the log is complete."""
         self.bootstrap: bytes | None = None
         """The file with the first metadata records of a formatted directory; None: the configuration has them."""
+        self.first_quorum: bytes | None = None
+        """The file of a formatted directory that names the voters of its quorum; None: its voters are static."""
+        self.voters: tuple[int, ...] = ()
+        """The brokers with the metadata log in their directories; none where the logs are in memory."""
         self._logs: dict[bytes, dict[int, Log]] = {}
         self._numbers = 0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from odradek.config.table import TopicConfig
-from odradek.core.machine import Fact, LogRecord, Refused, TransactionalAppend
+from odradek.core.machine import ControlRecord, Fact, LogRecord, Refused, TransactionalAppend
 from odradek.log.aborted import AbortedTransaction
 from odradek.log.answers import AlreadyOpen, Appended, Duplicate, ProducerDescription, ReadResult
 from odradek.log.compaction import STEP_BYTES, Compaction, cleanable_until, is_due
@@ -24,9 +24,9 @@ from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState,
 from odradek.log.replica import check_leader_epoch
 from odradek.log.retention import retain
 from odradek.log.transaction_facts import marker_facts, opened_fact, stable_offset_fact
-from odradek.records.batch import LENGTH_BASE, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch, plain_batch
+from odradek.records.batch import LENGTH_BASE, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch, payload_of, plain_batch
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression
-from odradek.records.control import Marker, end_txn_marker
+from odradek.records.control import Marker, control_batch, end_txn_marker
 from odradek.records.validate import TopicRules
 from odradek.releases.release import ProducerRules
 from odradek.wire.errors import ErrorCode
@@ -279,8 +279,14 @@ class Partition:
         return appended
 
     def append_records(self, records: Sequence[LogRecord], now: int) -> Appended | Refused:
-        """Append a batch of the metadata log, which knows no producers and no limit for a batch."""
-        batch = plain_batch(records, timestamp=now)
+        """Append a batch of the metadata log, which knows no producers and no limit for a batch.
+
+        The records are all of the quorum itself, or none is.
+        """
+        if isinstance(records[0], ControlRecord):
+            batch = control_batch(payload_of(records), timestamp=now, count=len(records))
+        else:
+            batch = plain_batch(records, timestamp=now)
         self.log.store.shed(batch.size)
         appended = self._append(batch, Origin.COORDINATOR, now, None, False)
         assert not isinstance(appended, Duplicate), "without a producer nothing is a duplicate"

@@ -26,6 +26,8 @@ class Change(Struct, Generic[T]):
     behind: Sequence[PartitionRecord] = ()
     """Records behind those, which are made when they are read; a long topic is written in parts."""
     facts: list[Fact] = []
+    quorum_level: int = 0
+    """The level that kraft.version gets, with control records before the others; 0: the one that it has."""
 
     def add_behind(self) -> None:
         """Others follow: the records behind become records like all."""

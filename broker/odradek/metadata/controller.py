@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from odradek.config.table import Config
 from odradek.core.clock import Rng
-from odradek.core.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
+from odradek.core.machine import Answered, ControlRecord, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.metadata import brokers
 from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
 from odradek.metadata.change import Change, Failure, MadeWhenRead, Spend, unlimited
@@ -26,7 +26,6 @@ from odradek.metadata.features import (
     ELIGIBLE_REPLICAS,
     ELIGIBLE_REPLICAS_SINCE,
     GROUP_VERSION,
-    KRAFT_VERSION,
     METADATA_TRANSACTIONS,
     METADATA_VERSION,
     MIN_INSYNC,
@@ -39,6 +38,7 @@ from odradek.metadata.features import (
 from odradek.metadata.image import EndpointImage, MetadataImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.topics import create_topics
+from odradek.records.control import QUORUM_RECORDS
 from odradek.records.state import encode_metadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
@@ -52,6 +52,7 @@ from odradek.wire.messages.partition_record import PartitionRecord
 
 if TYPE_CHECKING:
     from odradek.access.principal import Principal
+    from odradek.metadata.quorum import Controllers
     from odradek.records.batch import Batch
     from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
     from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -138,9 +139,13 @@ class Controller(Machine[Activation]):
         config: Config,
         rng: Rng,
         loader: MetadataLoader,
+        controllers: Callable[[], Controllers],
         first_records: Sequence[Struct] = (),
     ) -> None:
-        """`first_records` are those with which a new cluster begins, in place of those that `config` says."""
+        """`controllers` are the voters, where they are to be written into the log.
+
+        `first_records` are those with which a new cluster begins, in place of those that `config` says.
+        """
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -149,6 +154,7 @@ class Controller(Machine[Activation]):
         self.loader = loader
         self.published: list[MetadataImage] = []
         """Images that folding has published; their owner takes them from the list."""
+        self._controllers = controllers
         self._first_records = first_records
         self._rng = rng
         self._writing = False
@@ -177,7 +183,13 @@ class Controller(Machine[Activation]):
     def batches(self, records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
         """Cut a proposal into parts that are appended one by one: a single batch, unless it is a long transaction."""
         size = self._at_once if self._writing else len(records)
-        for start in range(0, len(records), size):
+        # Control records are in a batch of their own, which is no part of a transaction.
+        control = 0
+        while control < len(records) and isinstance(records[control], ControlRecord):
+            control += 1
+        if control:
+            yield records[:control]
+        for start in range(control, len(records), size):
             yield records[start : start + size]
 
     @property
@@ -187,11 +199,12 @@ class Controller(Machine[Activation]):
     def activate(self) -> Decision[None]:
         """The activation records of Kafka's `ActivationRecordsGenerator`."""
         wanted: list[Struct] = []
+        quorum: list[Struct] = []
         if self.loader.in_transaction:
             wanted.append(AbortTransactionRecord(reason=FAILOVER))
         level = self.image.feature(METADATA_VERSION)
         if level == 0:
-            bootstrap = self._bootstrap()
+            quorum, bootstrap = self._bootstrap()
             level = level_in(bootstrap, METADATA_VERSION)
             if level >= METADATA_TRANSACTIONS:
                 bootstrap = [BeginTransactionRecord(name=BOOTSTRAP), *bootstrap, EndTransactionRecord()]
@@ -199,18 +212,29 @@ class Controller(Machine[Activation]):
         if not wanted:
             return Answered(None)
         self._writing = True
-        self.facts.append(Fact("controller_activated", {"node": self.node_id, "records": len(wanted)}))
-        return Proposed(_encoded(wanted, level), None)
+        self.facts.append(Fact("controller_activated", {"node": self.node_id, "records": len(quorum) + len(wanted)}))
+        return Proposed(_behind(quorum, _encoded(wanted, level)), None)
 
-    def _bootstrap(self) -> list[Struct]:
+    def _bootstrap(self) -> tuple[list[Struct], list[Struct]]:
+        """The first records of a cluster: those of its quorum, and all others."""
         config = self.config
-        records = list(self._first_records) or self._levels_at_start()
+        quorum = [each for each in self._first_records if type(each).__name__ in QUORUM_RECORDS]
+        records = [each for each in self._first_records if type(each).__name__ not in QUORUM_RECORDS]
+        if not records:
+            records = self._levels_at_start()
+            if config.odradek_kraft_version:
+                quorum = self._upgraded_quorum(config.odradek_kraft_version)
         if level_in(records, ELIGIBLE_REPLICAS):
             value = str(config.min_insync_replicas)
             records.append(
                 ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC, value=value)
             )
-        return records
+        return quorum, records
+
+    def _upgraded_quorum(self, level: int) -> list[Struct]:
+        from odradek.metadata.quorum import quorum_at  # most quorums have static voters
+
+        return quorum_at(level, self._controllers())
 
     def _levels_at_start(self) -> list[Struct]:
         config = self.config
@@ -220,7 +244,6 @@ class Controller(Machine[Activation]):
             SHARE_VERSION: config.odradek_share_version,
             TRANSACTION_VERSION: config.odradek_transaction_version,
             ELIGIBLE_REPLICAS: config.odradek_eligible_leader_replicas_version,
-            KRAFT_VERSION: config.odradek_kraft_version,
             STREAMS_VERSION: config.odradek_streams_version,
         }
         if levels[METADATA_VERSION] < ELIGIBLE_REPLICAS_SINCE:
@@ -489,8 +512,9 @@ class Controller(Machine[Activation]):
         if not self._is_active():
             return Refused(ErrorCode.NOT_CONTROLLER)
         change = operate()
-        if not change.records:
+        if not change.records and not change.quorum_level:
             return Answered(change.reply)
+        quorum = self._upgraded_quorum(change.quorum_level) if change.quorum_level else ()
         level = self.image.feature(METADATA_VERSION)
         count = len(change.records) + len(change.behind)
         if count <= WRITTEN_AT_ONCE:
@@ -506,7 +530,7 @@ class Controller(Machine[Activation]):
         encoded = Encoded(head, change.behind, tail, level) if count > WRITTEN_AT_ONCE else _encoded(head + tail, level)
         self._writing = bool(tail)
         self.facts += change.facts
-        return Proposed(encoded, change.reply)
+        return Proposed(_behind(quorum, encoded), change.reply)
 
     def _election_rules(self) -> ElectionRules:
         return self._rules_of(self.image)
@@ -553,6 +577,15 @@ def _one(record: Struct, level: int) -> LogRecord:
 
 def _encoded(records: Sequence[Struct], level: int) -> Sequence[LogRecord]:
     return tuple(_one(record, level) for record in records)
+
+
+def _behind(quorum: Sequence[Struct], encoded: Sequence[LogRecord]) -> Sequence[LogRecord]:
+    """All records of a proposal: those of the quorum come first."""
+    if not quorum:
+        return encoded
+    from odradek.metadata.quorum import encode_quorum
+
+    return [*encode_quorum(quorum), *encoded]
 
 
 def _nothing() -> None:

@@ -21,6 +21,7 @@ from odradek.metadata.controller import WRITTEN_AT_ONCE, Activation, Controller,
 from odradek.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION, unsupported_levels
 from odradek.metadata.image import EMPTY, REPLICA_LAG, EndpointImage, MetadataImage, PartitionImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
+from odradek.records.control import QUORUM_RECORDS
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from odradek.host.peers import Peers
     from odradek.host.replicas import Replicas
     from odradek.log.log import Log
+    from odradek.metadata.quorum import Controllers
 
 __all__ = ["ControllerShard", "ControllerRole", "StartRefused", "StartTopic", "internal_topic"]
 
@@ -147,14 +149,45 @@ class ControllerRole:
 
             end_offset, epoch, data = snapshot
             self._loader.load_snapshot(read_snapshot(data), offset=end_offset - 1, epoch=epoch)
+        elif self._log.end_offset:
+            # In a log that Kafka has begun they come again, with its first leader.
+            self._loader.begin_with(self._first_quorum())
 
     def _first_records(self) -> Sequence[Struct]:
         """What a directory was formatted with, if the cluster has not begun, or its beginning was not completed."""
-        if self._store.bootstrap is None or self._loader.image.feature(METADATA_VERSION):
+        if self._loader.image.feature(METADATA_VERSION):
             return ()
+        quorum = self._first_quorum()
+        if self._store.bootstrap is None:
+            return quorum
         from odradek.metadata.snapshot_file import read_snapshot  # most clusters are not formatted
 
-        return read_snapshot(self._store.bootstrap)
+        records = read_snapshot(self._store.bootstrap)
+        return [*quorum, *(each for each in records if type(each).__name__ not in QUORUM_RECORDS)]
+
+    def _first_quorum(self) -> Sequence[Struct]:
+        """The voters that a directory was formatted with, and the level of kraft.version."""
+        if self._store.first_quorum is None:
+            return ()
+        from odradek.metadata.quorum import decode_quorum  # most quorums have static voters
+        from odradek.metadata.snapshot_file import read_quorum
+
+        return decode_quorum(read_quorum(self._store.first_quorum))
+
+    def _controllers(self) -> Controllers:
+        """The voters: all brokers with the metadata log in their directories, or this one alone."""
+        from odradek.metadata.api.started_with import controller_addresses, controller_listener
+        from odradek.metadata.quorum import Controllers, metadata_directory
+
+        config = self._settings.config
+        addresses = controller_addresses(config)
+        voters: dict[int, tuple[bytes, str, int]] = {}
+        for node_id in self._store.voters or (self._node_id,):
+            broker = self._cluster.broker(node_id)
+            host, port = addresses.get(node_id, (broker.host, broker.port))
+            directory = metadata_directory(self._store.directories_of(node_id), self._cluster.cluster_id, node_id)
+            voters[node_id] = (directory, host, port)
+        return Controllers(controller_listener(config).upper(), voters)
 
     def activate(self) -> None:
         """Become the controller: read the rest of the log, abort an open transaction, write from now on."""
@@ -175,6 +208,7 @@ class ControllerRole:
             config=self._settings.at_start,
             rng=self._random,
             loader=self._loader,
+            controllers=self._controllers,
             first_records=self._first_records(),
         )
         self.shard = ControllerShard(

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.access.acls import Acl
+from odradek.metadata.features import KRAFT_VERSION
 from odradek.metadata.image import (
     BrokerImage,
     EndpointImage,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.delegation_token_record import DelegationTokenRecord
     from odradek.wire.messages.feature_level_record import FeatureLevelRecord
     from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
+    from odradek.wire.messages.k_raft_version_record import KRaftVersionRecord
     from odradek.wire.messages.no_op_record import NoOpRecord
     from odradek.wire.messages.partition_change_record import PartitionChangeRecord
     from odradek.wire.messages.partition_record import PartitionRecord
@@ -283,13 +285,21 @@ class Delta:
             configs.pop(resource, None)
 
     def feature_set(self, record: FeatureLevelRecord) -> None:
-        """FeatureLevelRecord: level 0 removes the feature."""
+        """FeatureLevelRecord: level 0 removes the feature; that of kraft.version is skipped (KAFKA-18979)."""
+        if record.name != KRAFT_VERSION:
+            self._set_level(record.name, record.feature_level)
+
+    def quorum_version_set(self, record: KRaftVersionRecord) -> None:
+        """KRaftVersionRecord: the level of kraft.version."""
+        self._set_level(KRAFT_VERSION, record.k_raft_version)
+
+    def _set_level(self, name: str, level: int) -> None:
         if self._features is None:
             self._features = dict(self.base.features)
-        if record.feature_level:
-            self._features[record.name] = record.feature_level
+        if level:
+            self._features[name] = level
         else:
-            self._features.pop(record.name, None)
+            self._features.pop(name, None)
 
     def producer_ids_allocated(self, record: ProducerIdsRecord) -> None:
         """ProducerIdsRecord: the first id of the next block."""
@@ -383,6 +393,7 @@ _HANDLERS: Mapping[str, Callable[[Delta, Never], None]] = {
         Delta.config_set,
         Delta.token_put,
         Delta.feature_set,
+        Delta.quorum_version_set,
         Delta.broker_fenced,
         Delta.nothing,
         Delta.partition_changed,

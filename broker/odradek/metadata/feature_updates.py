@@ -71,17 +71,31 @@ def update_features(
         return Change(_each_answered(updates, dict.fromkeys(updates, NO_FEATURES)))
     reasons = {update: _refusal(update, image, node_id, release) for update in updates}
     if release.updates_each_feature:
-        return _each_updated(request, reasons)
+        return _each_updated(request, reasons, image)
     for reason in reasons.values():
         if reason is not None:
             message = f"The update failed for all features since the following feature had an error: {reason}"
             return Change(UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message))
-    # If a feature is named twice the last level counts, because its record comes last.
-    records: list[Struct] = [FeatureLevelRecord(name=update.name, feature_level=update.level) for update in updates]
-    records += _one_min_insync(updates, image, config)
     results = [UpdatableFeatureResult(feature=update.name, error_message="NONE") for update in updates]
     reply = UpdateFeaturesResponse(error_message=None, results=results)
-    return Change(reply, [] if request.validate_only else records)
+    if request.validate_only:
+        return Change(reply)
+    change = _changed(reply, updates, image)
+    change.records += _one_min_insync(updates, image, config)
+    return change
+
+
+def _changed(
+    reply: UpdateFeaturesResponse, updates: Iterable[Update], image: MetadataImage
+) -> Change[UpdateFeaturesResponse]:
+    """If a feature is named twice the last level counts, because its record comes last."""
+    change = Change(reply)
+    for update in updates:
+        if update.name != KRAFT_VERSION:
+            change.records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
+        elif update.level > image.feature(KRAFT_VERSION):
+            change.quorum_level = update.level
+    return change
 
 
 def _one_min_insync(updates: Iterable[Update], image: MetadataImage, config: Config) -> list[Struct]:
@@ -99,16 +113,15 @@ def _one_min_insync(updates: Iterable[Update], image: MetadataImage, config: Con
 
 
 def _each_updated(
-    request: UpdateFeaturesRequest, reasons: Mapping[Update, str | None]
+    request: UpdateFeaturesRequest, reasons: Mapping[Update, str | None], image: MetadataImage
 ) -> Change[UpdateFeaturesResponse]:
     """Before 4.0 one bad update did not prevent the others."""
     refusals = {update: (ErrorCode.INVALID_UPDATE_VERSION, reason) for update, reason in reasons.items() if reason}
-    records: list[Struct] = [
-        FeatureLevelRecord(name=update.name, feature_level=update.level) for update in reasons if update not in refusals
-    ]
     response = _each_answered(reasons, refusals)
     response.error_message = ""
-    return Change(response, [] if request.validate_only else records)
+    if request.validate_only:
+        return Change(response)
+    return _changed(response, [update for update in reasons if update not in refusals], image)
 
 
 def _each_answered(

@@ -18,6 +18,7 @@ from msgspec import Struct
 from odradek.core.machine import Fact
 from odradek.metadata.delta import Delta
 from odradek.metadata.image import EMPTY, MetadataImage
+from odradek.records.control import quorum_records
 from odradek.records.record import iterate_records
 from odradek.records.state import Unknown, decode_metadata, not_known
 from odradek.wire.errors import DecodeError
@@ -52,6 +53,8 @@ class MetadataLoader:
         self.removed: list[bytes] = []
         """Ids of the topics that published records have removed; the owner of the loader takes them."""
         self._delta = Delta(image)
+        self._quorum: list[Struct] = []
+        """Records of the quorum within the open transaction, of which they are no part."""
 
     @property
     def in_transaction(self) -> bool:
@@ -62,7 +65,9 @@ class MetadataLoader:
         """Fold one committed batch; returns the images that it published, in order."""
         published: list[MetadataImage] = []
         self.epoch = max(self.epoch, batch.partition_leader_epoch)
-        if not batch.is_control:
+        if batch.is_control:
+            self._fold_quorum(batch)
+        else:
             for record in iterate_records(batch):
                 self._fold(record.offset, record.value, published)
         self.last_offset = max(self.last_offset, batch.last_offset)
@@ -82,6 +87,28 @@ class MetadataLoader:
         self.transaction_start = NO_TRANSACTION
         self._delta = Delta(self.image)
         return self.image
+
+    def begin_with(self, quorum: Iterable[Struct]) -> None:
+        """The log has no records of its quorum; these, with which its directory was formatted, precede it."""
+        for record in quorum:
+            self._delta.replay(record)
+
+    def _fold_quorum(self, batch: Batch) -> None:
+        """The level of kraft.version is in control records, with the voters (KIP-853)."""
+        found = quorum_records((batch,))
+        if not found:
+            return
+        from odradek.metadata.quorum import decode_quorum  # most quorums have static voters
+
+        try:
+            records = decode_quorum(found)
+        except DecodeError as error:
+            self._fault(batch.base_offset, f"a record of the quorum cannot be read: {error}")
+            return
+        for record in records:
+            self._delta.replay(record)
+        if self.in_transaction:
+            self._quorum += records
 
     def _fold(self, offset: int, value: bytes | None, published: list[MetadataImage]) -> None:
         try:
@@ -112,6 +139,7 @@ class MetadataLoader:
         # Records before Begin are not part of the transaction, so they are published first.
         self._publish(offset - 1, published)
         self.transaction_start = offset
+        self._quorum = []
         self._fact("metadata_transaction_began", offset, name=record.name)
 
     def _end(self, offset: int) -> None:
@@ -127,6 +155,8 @@ class MetadataLoader:
             return
         self.transaction_start = NO_TRANSACTION
         self._delta = Delta(self.image)
+        for of_quorum in self._quorum:
+            self._delta.replay(of_quorum)
         self._fact("metadata_transaction_aborted", offset, reason=record.reason)
 
     def _publish(self, offset: int, published: list[MetadataImage]) -> None:

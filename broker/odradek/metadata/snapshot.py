@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from odradek.metadata.features import METADATA_VERSION
+from odradek.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from odradek.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
@@ -23,8 +23,11 @@ __all__ = ["broker_record", "partition_record", "snapshot_records", "topic_recor
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
-    """Records that make this image from the empty one; metadata.version is first: formats depend on it."""
-    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
+    """Records that make this image from the empty one; metadata.version is first: formats depend on it.
+
+    The level of kraft.version is not among them: it is a control record.
+    """
+    for name in sorted(image.features.keys() - {KRAFT_VERSION}, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
     for broker in image.brokers.values():
         yield broker_record(broker)

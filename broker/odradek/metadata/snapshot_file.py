@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from odradek.metadata.image import MetadataImage
-    from odradek.records.batch import Batch
+    from odradek.records.batch import Batch, KeyValue
     from odradek.records.record import Record
 
 __all__ = ["read_last_timestamp", "read_quorum", "read_snapshot", "write_snapshot"]
@@ -40,7 +40,7 @@ RECORDS_PER_BATCH = 1_000
 
 
 def write_snapshot(
-    image: MetadataImage, *, epoch: int, last_timestamp: int, now: int, quorum: Iterable[Record] = ()
+    image: MetadataImage, *, epoch: int, last_timestamp: int, now: int, quorum: Iterable[KeyValue] = ()
 ) -> bytes:
     """The file of a published image; `last_timestamp` is that of the last record in it (ms).
 
@@ -84,7 +84,10 @@ def read_last_timestamp(data: bytes) -> int:
 
 
 def read_snapshot(data: bytes) -> list[Struct]:
-    """The records of a snapshot. Raises `DamagedFile` for an incomplete one."""
+    """The records of a snapshot, those of a quorum with its voters in the log (KIP-853) before all others.
+
+    Raises `DamagedFile` for an incomplete one.
+    """
     records: list[Struct] = []
     kinds: list[ControlType] = []
     try:
@@ -93,6 +96,10 @@ def read_snapshot(data: bytes) -> list[Struct]:
                 raise DamagedFile(f"the checksum of the batch at offset {batch.base_offset} is not that of its bytes")
             if batch.is_control:
                 kinds += map(control_type, iterate_records(batch))
+                if found := quorum_records((batch,)):
+                    from odradek.metadata.quorum import decode_quorum  # most quorums have static voters
+
+                    records += decode_quorum(found)
             else:
                 records += (decode_metadata(record.value or b"") for record in iterate_records(batch))
     except (InvalidBatch, DecodeError) as error:

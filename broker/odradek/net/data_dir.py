@@ -17,7 +17,7 @@ from odradek.log.files.marks import Meta, read_meta, write_meta
 from odradek.log.files.names import LOCK, META, SnapshotId, checkpoint_file, read_checkpoint_file
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC, MetadataFileLog
 from odradek.metadata.features import METADATA_VERSION, level_in
-from odradek.metadata.snapshot_file import read_snapshot
+from odradek.metadata.snapshot_file import read_quorum, read_snapshot
 from odradek.net.disk import DirectoryLock, LocalDisk
 from odradek.net.metadata_snapshots import MetadataSnapshots
 
@@ -174,8 +174,13 @@ class DataDir:
             data = self.disk.read(name)
             if data is None:
                 continue
+            has_quorum = bool(read_quorum(data))
+            if has_quorum:
+                self.store.first_quorum = data
             try:
                 if not level_in(read_snapshot(data), METADATA_VERSION):
+                    if has_quorum:
+                        continue  # tools before 4.2 put all others into the older file
                     raise DamagedFile(f"it has no level of {METADATA_VERSION}")
             except DamagedFile as error:
                 if has_begun:

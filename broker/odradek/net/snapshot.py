@@ -146,9 +146,18 @@ class ClusterSnapshot:
         store = self._store.fork()
         log = store.find(METADATA_TOPIC_ID, 0)
         if self.image is not None and log is not None and log.start_offset > 0:
+            from odradek.metadata.features import KRAFT_VERSION
+            from odradek.metadata.quorum import Controllers, encode_quorum, quorum_at
             from odradek.metadata.snapshot_file import write_snapshot  # few metadata logs were ever cut
 
-            data = write_snapshot(self.image, epoch=self.image.epoch, last_timestamp=-1, now=self.taken_at_ms)
+            level = self.image.feature(KRAFT_VERSION)
+            data = write_snapshot(
+                self.image,
+                epoch=self.image.epoch,
+                last_timestamp=-1,
+                now=self.taken_at_ms,
+                quorum=encode_quorum(quorum_at(level, Controllers("", {}))) if level else (),
+            )
             store.metadata_snapshot = self.image.offset + 1, self.image.epoch, data
         return store
 

@@ -16,6 +16,7 @@ from odradek.records.batch import (
     TRANSACTIONAL,
     Batch,
     InvalidBatch,
+    KeyValue,
     batch_of,
     payload_of,
 )
@@ -23,8 +24,11 @@ from odradek.records.record import Record, iterate_records
 from odradek.wire.errors import DecodeError
 
 __all__ = [
+    "QUORUM_RECORDS",
     "ControlType",
     "Marker",
+    "control_batch",
+    "control_key",
     "control_type",
     "end_txn_marker",
     "leader_change",
@@ -59,6 +63,8 @@ class ControlType(IntEnum):
     UNKNOWN = -1
 
 
+QUORUM_RECORDS = {"KRaftVersionRecord": ControlType.KRAFT_VERSION, "VotersRecord": ControlType.KRAFT_VOTERS}
+"""Records of a quorum whose voters are in the log, by the names of their messages (KIP-853)."""
 _TYPES = {int(known): known for known in ControlType}
 _COMMIT_KEY = _KEY.pack(_VERSION, ControlType.COMMIT)
 _ABORT_KEY = _KEY.pack(_VERSION, ControlType.ABORT)
@@ -122,7 +128,7 @@ def control_batch(payload: bytes, *, timestamp: int, count: int = 1) -> Batch:
     )
 
 
-def snapshot_header(*, last_timestamp: int, timestamp: int, quorum: Iterable[Record] = ()) -> Batch:
+def snapshot_header(*, last_timestamp: int, timestamp: int, quorum: Iterable[KeyValue] = ()) -> Batch:
     """The control batch that a snapshot of the metadata log begins with (KIP-630; SnapshotHeaderRecord v0).
 
     With the records of a `quorum` whose voters are in the log (KIP-853).
@@ -133,13 +139,18 @@ def snapshot_header(*, last_timestamp: int, timestamp: int, quorum: Iterable[Rec
     return control_batch(payload_of(records), timestamp=timestamp, count=len(records))
 
 
+def control_key(kind: ControlType) -> bytes:
+    """The key of a control record."""
+    return _KEY.pack(_VERSION, kind)
+
+
 def quorum_records(batches: Iterable[Batch]) -> dict[ControlType, Record]:
     """The newest records of a quorum's version and of its voters (KIP-853); none where the voters are static."""
     found: dict[ControlType, Record] = {}
     for batch in batches:
         for record in iterate_records(batch) if batch.is_control else ():
             kind = control_type(record)
-            if kind in (ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS):
+            if kind is ControlType.KRAFT_VERSION or kind is ControlType.KRAFT_VOTERS:
                 found[kind] = record
     return found
 

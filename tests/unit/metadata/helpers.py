@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from odradek.config.table import Config
-from odradek.core.machine import Answered, Decision, Proposed
+from odradek.core.machine import Answered, ControlRecord, Decision, LogRecord, Proposed
 from odradek.metadata.assignment import Cluster
 from odradek.metadata.brokers import registration
 from odradek.metadata.controller import Controller
@@ -17,12 +17,14 @@ from odradek.metadata.delta import Delta
 from odradek.metadata.features import record_version
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.metadata.loader import MetadataLoader
+from odradek.metadata.quorum import Controllers, encode_quorum
 from odradek.records.batch import Batch, parse_batch
 from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_metadata
 from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.k_raft_version_record import KRaftVersionRecord
 from odradek.wire.messages.partition_record import PartitionRecord
 from odradek.wire.messages.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from odradek.wire.messages.topic_record import TopicRecord
@@ -31,6 +33,7 @@ NODE = 1
 CLUSTER = "cluster"
 LEVEL = 33
 NOW = 1_000_000
+CONTROLLERS = Controllers("CONTROLLER", {NODE: (b"d" * 16, "host", 9093)})
 
 
 def topic_id(name: str) -> bytes:
@@ -111,6 +114,17 @@ def batch_of(records: Iterable[Struct | bytes], offset: int, *, epoch: int = 1, 
     return parse_batch(memoryview(built))
 
 
+def control_of(records: Iterable[LogRecord], offset: int, *, epoch: int = 1) -> Batch:
+    """A control batch of these records."""
+    made = [Record(key=record.key, value=record.value) for record in records]
+    return parse_batch(memoryview(build_batch(made, base_offset=offset, leader_epoch=epoch, control=True)))
+
+
+def quorum_batch(offset: int, level: int = 1, *, epoch: int = 1) -> Batch:
+    """The level of kraft.version in the log."""
+    return control_of(encode_quorum([KRaftVersionRecord(k_raft_version=level)]), offset, epoch=epoch)
+
+
 class World:
     """A metadata log, the controller that writes it, and a broker that reads it."""
 
@@ -139,6 +153,7 @@ class World:
             config=self.config,
             rng=Random(self.seed),
             loader=MetadataLoader(),
+            controllers=lambda: CONTROLLERS,
         )
         for batch in self.log:
             controller.apply(batch)
@@ -152,7 +167,9 @@ class World:
 
     def append(self, records: Iterable[Struct | bytes]) -> None:
         """Append one batch and have it folded."""
-        batch = batch_of(records, self.loader.last_offset + 1, epoch=self.epoch)
+        self._take(batch_of(records, self.loader.last_offset + 1, epoch=self.epoch))
+
+    def _take(self, batch: Batch) -> None:
         self.log.append(batch)
         self.controller.apply(batch)
         self.loader.apply(batch)
@@ -162,7 +179,10 @@ class World:
         if isinstance(decision, Proposed):
             cut = list(self.controller.batches(decision.records))
             for records in cut[:batches]:
-                self.append([record.value or b"" for record in records])
+                if isinstance(records[0], ControlRecord):
+                    self._take(control_of(records, self.loader.last_offset + 1, epoch=self.epoch))
+                else:
+                    self.append([record.value or b"" for record in records])
             return decision.reply
         assert isinstance(decision, Answered), decision
         return decision.reply

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from msgspec import Struct
-from tests.unit.metadata.helpers import NOW, World
+from tests.unit.metadata.helpers import CONTROLLERS, NOW, World, control_of
 
 from odradek.core.machine import Answered, Proposed, Refused
 from odradek.metadata.controller import Activation, Fencing
+from odradek.metadata.quorum import decode_quorum, encode_quorum, quorum_at
+from odradek.records.control import quorum_records
 from odradek.records.state import decode_metadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
@@ -74,6 +76,34 @@ def test_a_new_cluster_begins_with_a_transaction() -> None:
     world.carry_out(decision)
     assert [] == list(world.controller.due(NOW))
     assert LEVELS == world.image.features
+
+
+def test_the_quorum_of_a_new_cluster_has_a_batch_of_its_own() -> None:
+    """Before the transaction, which may have many batches."""
+    world = World(brokers=0, odradek_kraft_version="1", odradek_metadata_batch_records_max="2")
+
+    decision = world.controller.activate()
+    assert isinstance(decision, Proposed)
+    quorum, begin, *_ = world.controller.batches(decision.records)
+    assert [quorum_at(1, CONTROLLERS), [BeginTransactionRecord(name="Bootstrap records")]] == [
+        decode_quorum(quorum_records([control_of(quorum, 0)])),
+        [decode_metadata(each.value or b"") for each in begin][:1],
+    ]
+    world.carry_out(decision)
+    assert LEVELS | {"kraft.version": 1} == world.image.features
+
+
+def test_the_version_of_the_quorum_goes_up() -> None:
+    world = World()
+    keys = [FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)]
+    request = UpdateFeaturesRequest(feature_updates=keys)
+
+    decision = world.controller.update_features(request)
+    assert isinstance(decision, Proposed)
+    assert [encode_quorum(quorum_at(1, CONTROLLERS))] == [*world.controller.batches(decision.records)]
+    world.carry_out(decision)
+    assert LEVELS | {"kraft.version": 1} == world.image.features
+    assert isinstance(world.controller.update_features(request), Answered), "it is there"
 
 
 def test_a_feature_at_level_zero_is_left_out() -> None:

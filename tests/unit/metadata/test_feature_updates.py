@@ -1,17 +1,20 @@
 """What a feature may be changed to, row by row as Kafka 4.4 answers (recorded from a real broker)."""
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.metadata.helpers import broker, image_of, level
 
 from odradek.metadata.feature_updates import update_features
 from odradek.metadata.image import MetadataImage
-from odradek.releases.table import RELEASES
+from odradek.releases.release import Release
+from odradek.releases.table import RELEASES, WIDEST
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.k_raft_version_record import KRaftVersionRecord
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
-TV, MV, GV = "transaction.version", "metadata.version", "group.version"
+TV, MV, GV, KV = "transaction.version", "metadata.version", "group.version", "kraft.version"
 PREFIX = "The update failed for all features since the following feature had an error: "
 NO_DOWNGRADE = (
     "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
@@ -136,6 +139,30 @@ def test_of_a_feature_named_twice_both_are_written_in_order() -> None:
 
     assert [(TV, 1), (TV, 2)] == written
     assert [TV, TV] == [result.feature for result in reply.results]
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "level"), [(0, [0], 0), (0, [1], 1), (1, [1], 0), (0, [1, 0], 1), (0, [0, 1], 1)]
+)
+@pytest.mark.parametrize("release", [WIDEST, RELEASES["3.9"]])
+def test_the_version_of_the_quorum_is_no_record_of_a_feature(
+    release: Release, current: int, wanted: list[int], level: int
+) -> None:
+    """Kafka writes control records, and only where the level rises."""
+    quorum = [KRaftVersionRecord(k_raft_version=current)]
+    image = image_of(quorum, broker(1, kraft_version=1), base=finalized(metadata_version=20))
+    wishes = [(KV, each, 1) for each in wanted] + [(MV, 21, 1)]
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature=name, max_version_level=each, upgrade_type=kind) for name, each, kind in wishes
+        ]
+    )
+
+    change = update_features(request, image, 1, release)
+
+    assert level == change.quorum_level
+    assert [FeatureLevelRecord(name=MV, feature_level=21)] == list(change.records)
+    assert 0 == update_features(replace(request, validate_only=True), image, 1, release).quorum_level
 
 
 def test_updates_are_measured_against_what_is_finalized_not_against_each_other() -> None:

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
-from tests.unit.metadata.helpers import batch_of, image_of, level, override, topic_id
+from tests.unit.metadata.helpers import batch_of, control_of, image_of, level, override, quorum_batch, topic_id
 
+from odradek.core.machine import LogRecord
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.loader import NO_TRANSACTION, MetadataLoader
+from odradek.records.control import ControlType, control_key
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
 from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
@@ -176,6 +178,38 @@ def test_a_control_batch_moves_the_offset() -> None:
     (image,) = loader.apply(batch_of([b"leader change"], 0, epoch=5, control=True))
 
     assert (0, 5) == (image.offset, image.epoch)
+
+
+def test_the_version_of_the_quorum_is_a_control_record() -> None:
+    """As in Kafka a FeatureLevelRecord of kraft.version changes nothing (KAFKA-18979)."""
+    loader = MetadataLoader()
+
+    fold(level(kraft_version=1, group_version=1), loader=loader)
+    assert {"group.version": 1} == loader.image.features
+    (image,) = loader.apply(quorum_batch(2))
+
+    assert (2, {"group.version": 1, "kraft.version": 1}) == (image.offset, image.features)
+
+
+def test_the_version_of_the_quorum_is_no_part_of_a_transaction() -> None:
+    loader = MetadataLoader()
+
+    fold([BEGIN, A], loader=loader)
+    assert [] == loader.apply(quorum_batch(2))
+    (image,) = loader.apply(batch_of([ABORT], 3))
+    assert ({"kraft.version": 1}, []) == (image.features, list(image.topics))
+    fold([BEGIN, B], [ABORT], loader=loader)
+
+    assert ({"kraft.version": 1}, []) == (loader.image.features, list(loader.image.topics))
+
+
+def test_a_record_of_the_quorum_that_cannot_be_read_is_a_fault() -> None:
+    loader = MetadataLoader()
+
+    loader.apply(control_of([LogRecord(control_key(ControlType.KRAFT_VERSION), b"\0")], 0))
+
+    [(offset, reason)] = faults(loader)
+    assert (0, True) == (offset, str(reason).startswith("a record of the quorum cannot be read: "))
 
 
 def test_transactions_are_told_as_facts() -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from tests.unit.metadata.helpers import broker, image_of, override, topic
 
 from odradek.log.disk import DamagedFile
 from odradek.metadata.loader import MetadataLoader
+from odradek.metadata.quorum import Controllers, decode_quorum, encode_quorum, quorum_at
 from odradek.metadata.snapshot_file import read_quorum, read_snapshot, write_snapshot
 from odradek.records.batch import batches
 from odradek.records.control import ControlType, snapshot_footer, snapshot_header, snapshot_time
 from odradek.records.record import iterate_records
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.k_raft_version_record import KRaftVersionRecord
+from odradek.wire.messages.voters_record import VotersRecord
 
 KAFKAS = bytes.fromhex(
     "0000000000000000000000470000000002c95f524a002000000000000001a216b1b1cc000001a216b1b1ccffffffffffffffffffffff"
@@ -66,8 +71,33 @@ def test_the_voters_of_a_quorum_are_in_the_header_as_kafka_writes_them() -> None
     image = image_of(FeatureLevelRecord(name="metadata.version", feature_level=33))
     data = write_snapshot(image, epoch=7, last_timestamp=NOW, now=NOW, quorum=quorum)
     assert [record.value for record in quorum] == [record.value for record in read_quorum(data).values()]
-    assert 1 == len(read_snapshot(data))
+    [level, voters, feature] = read_snapshot(data)
+    assert KRaftVersionRecord(k_raft_version=1) == level
+    assert [1] == [voter.voter_id for voter in cast("VotersRecord", voters).voters]
+    assert FeatureLevelRecord(name="metadata.version", feature_level=33) == feature
+    assert [record.value for record in quorum] == [record.value for record in encode_quorum([level, voters])]
     assert {} == read_quorum(KAFKAS) == read_quorum(b"\xa5" * 100)
+
+
+def test_a_quorum_is_written_as_kafka_writes_it() -> None:
+    """The level and the voters of `kafka-storage format --standalone`, from the voter that it names."""
+    [header] = batches(memoryview(STANDALONE))
+    [_, *quorum] = iterate_records(header)
+    [voter] = cast("VotersRecord", decode_quorum(read_quorum(STANDALONE))[1]).voters
+    [endpoint] = voter.endpoints
+    where = (voter.voter_directory_id, endpoint.host, endpoint.port)
+    ours = encode_quorum(quorum_at(1, Controllers(endpoint.name, {voter.voter_id: where})))
+    assert [(each.key, each.value) for each in quorum] == [(each.key, each.value) for each in ours]
+
+
+def test_the_level_of_the_quorum_is_in_the_image_and_not_among_the_features() -> None:
+    image = image_of(
+        KRaftVersionRecord(k_raft_version=1), FeatureLevelRecord(name="metadata.version", feature_level=33)
+    )
+    quorum = encode_quorum(quorum_at(1, Controllers("CONTROLLER", {})))
+    records = read_snapshot(write_snapshot(image, epoch=7, last_timestamp=NOW, now=NOW, quorum=quorum))
+    assert image == MetadataLoader().load_snapshot(records, offset=image.offset, epoch=image.epoch)
+    assert ["metadata.version"] == [each.name for each in records if isinstance(each, FeatureLevelRecord)]
 
 
 def test_an_image_is_the_same_after_it() -> None:

@@ -6,7 +6,6 @@ controller elsewhere, so the request ends as in Kafka with a voter that cannot b
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation
@@ -15,6 +14,7 @@ from odradek.core.java_order import hash_order
 from odradek.host.endpoint import endpoint
 from odradek.metadata.api.started_with import controller_listener
 from odradek.metadata.features import KRAFT_VERSION
+from odradek.metadata.quorum import metadata_directory
 from odradek.metadata.topic_names import CLUSTER_METADATA
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_raft_voter_response import AddRaftVoterResponse
@@ -67,6 +67,7 @@ class QuorumApi:
         self._metadata = node.metadata
         self._settings = node.settings
         self._clock = node.clock
+        self._store = node.store
 
     @endpoint(
         DESCRIBE_QUORUM,
@@ -125,7 +126,7 @@ class QuorumApi:
 
     def directory_id(self, node_id: int) -> bytes:
         """The id of the directory with a node's metadata log; it does not change while the cluster exists."""
-        return sha256(f"{self._cluster.cluster_id}/{node_id}".encode()).digest()[:16]
+        return metadata_directory(self._store.directories_of(node_id), self._cluster.cluster_id, node_id)
 
     @endpoint(
         ADD_RAFT_VOTER,

@@ -10,15 +10,29 @@ if TYPE_CHECKING:
     from odradek.host.cluster_spec import ClusterSpec
     from odradek.metadata.image import EndpointImage, MetadataImage
 
-__all__ = ["controller_listener", "started_with"]
+__all__ = ["controller_addresses", "controller_listener", "started_with"]
 
 CONTROLLER_LISTENER = "CONTROLLER"
 """The name of the controllers' listener in Kafka's own configuration."""
+
+QUORUM_VOTERS = "controller.quorum.voters"
 
 
 def controller_listener(config: Config) -> str:
     """The name of the first listener of controllers."""
     return (*config.security().controller_listener_names, CONTROLLER_LISTENER)[0]
+
+
+def controller_addresses(config: Config) -> Mapping[int, tuple[str, int]]:
+    """Host and port of the controllers that `controller.quorum.voters` names (`ID@HOST:PORT,…`), by their node ids."""
+    found: dict[int, tuple[str, int]] = {}
+    for _, texts in reversed(config.layers):
+        for voter in texts.get(QUORUM_VOTERS, "").split(","):
+            node_id, _, address = voter.strip().partition("@")
+            host, _, port = address.rpartition(":")
+            if node_id.isdecimal() and port.isdecimal():
+                found[int(node_id)] = (host.strip("[]"), int(port))
+    return found
 
 
 def started_with(
@@ -31,7 +45,7 @@ def started_with(
     unless_set = {
         "controller.listener.names": controller_listener(config),
         # The controller runs inside a broker.
-        "controller.quorum.voters": f"{controller_id}@{addresses[0]}" if addresses else "",
+        QUORUM_VOTERS: f"{controller_id}@{addresses[0]}" if addresses else "",
         "log.dirs": log_dir,
     }
     given = {name for _, texts in config.layers for name in texts}
