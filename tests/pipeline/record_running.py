@@ -4,9 +4,9 @@ Producers of transactions, idempotent ones and a compacted topic write as fast a
 second, the cleaner runs, records are deleted, and topics come and go. The directory is copied file by file meanwhile,
 as `cp -r` does it, over and over at random moments (`--seed`); then the broker is killed in the middle of it.
 `--brokers 2` copies the directories of two brokers one after the other, while leaders change; `--release 3.9` runs an
-older Kafka. Every copy is audited: whatever is bad, or prints a command that destroys, is a false alarm, for nothing
-has gone wrong. Copies are kept, small, in `data/running`, which the tests audit again: `--keep` of each broker and the
-last one, and with `--false FOLDER` each false alarm as it is.
+older Kafka. Every copy is audited, with `--spark` on Spark as well: whatever is bad, or prints a command that
+destroys, is a false alarm, for nothing has gone wrong. Copies are kept, small, in `data/running`, which the tests audit
+again: `--keep` of each broker and the last one, and with `--false FOLDER` each false alarm as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import threading
 import time
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from tests.oracle.asking import ask
@@ -35,7 +35,11 @@ from tests.pipeline.record_logs import trim
 from tests.pipeline.running_copies import DESTROYS
 
 from odradek.wire.registry import ApiKey
+from odradek_pipeline.audit.result import Result
 from odradek_pipeline.jobs.audit_logs import audit_logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["RUNNING", "alarms", "unpacked"]
 
@@ -54,7 +58,16 @@ _LEFT_OUT = (".lock", ".tmp", ".deleted")
 
 def alarms(*directories: Path) -> list[str]:
     """What an audit of the directories of brokers that are well tells, and should not."""
-    result = audit_logs(directories, not_after=time.time_ns() // 1_000_000 + 365 * 86_400_000)
+    return alarms_of(audit_logs(directories, not_after=next_year()))
+
+
+def next_year() -> int:
+    """Kept copies are older than the clock on the wall, ms."""
+    return time.time_ns() // 1_000_000 + 365 * 86_400_000
+
+
+def alarms_of(result: Result) -> list[str]:
+    """What is bad, and every command that destroys."""
     rows = result.anomalies.to_dict("records")
     told = [
         f"{row['anomaly']} {row['topic']}-{row['partition']}: {row['detail']}"
@@ -64,6 +77,14 @@ def alarms(*directories: Path) -> list[str]:
     told += [f"{one.problem} {one.path}: {one.detail}" for one in result.problems if one.severity == "bad"]
     assert result.incidents is not None
     return told + [run for run in result.incidents["run"] if any(word in run for word in DESTROYS)]
+
+
+def alarms_on_spark(session: SparkSession, *directories: Path) -> list[str]:
+    """The same of an audit on Spark."""
+    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+
+    with tempfile.TemporaryDirectory(prefix="odradek-running-tables-") as out:
+        return alarms_of(audit_logs_on_spark(session, directories, Path(out), not_after=next_year()))
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -204,7 +225,7 @@ def launched(level: int, release: str, brokers: int) -> list[RealKafka]:
     return cluster(brokers, level=level, others=None, **BUSY) if brokers > 1 else [started(level, **BUSY)]
 
 
-def record(level: int, arguments: argparse.Namespace) -> int:
+def record(level: int, arguments: argparse.Namespace, session: SparkSession | None) -> int:
     """Copies of one cluster; how many of them are false alarms."""
     copies, brokers, false = arguments.copies, arguments.brokers, 0
     dice = random.Random(arguments.seed + level)
@@ -228,7 +249,10 @@ def record(level: int, arguments: argparse.Namespace) -> int:
                 time.sleep(dice.uniform(*PAUSE_S))
         for number in range(copies):
             here = Path(scratch) / f"{number}"
-            told = alarms(*sorted(here.iterdir()))
+            brokers_here = sorted(here.iterdir())
+            told = alarms(*brokers_here)
+            if session is not None:
+                told += [f"on Spark: {one}" for one in alarms_on_spark(session, *brokers_here)]
             false += bool(told)
             for one in told:
                 print(f"level {level}, copy {number}: {one}", flush=True)
@@ -248,11 +272,16 @@ def main() -> int:
     parser.add_argument("--release", default="4.4", help="of Kafka; those before 4.0 have level 0 alone")
     parser.add_argument("--seed", type=int, default=0, help="of the moments at which copies are made")
     parser.add_argument("--false", type=Path, help="a folder that false alarms are kept in")
+    parser.add_argument("--spark", action="store_true", help="audits each copy on Spark, too")
     arguments = parser.parse_args()
-    false = 0
+    false, session = 0, None
+    if arguments.spark:
+        from odradek_pipeline.spark.session import spark_session
+
+        session = spark_session("local[2]", small=True)
     for level in arguments.levels:
         try:
-            false += record(level, arguments)
+            false += record(level, arguments, session)
         finally:
             for kafka in STARTED:
                 with contextlib.suppress(Exception):  # it has ended already

@@ -68,12 +68,7 @@ def read_group_offsets(files: Iterable[LogFile], cleaned: Mapping[Partition, int
     for file in files:
         if file.topic in LOGS_OF_GROUPS and file.kind is FileKind.SEGMENT:
             by_partition.setdefault((file.topic, file.partition), []).append(file)
-    return merged(
-        [
-            _READERS[key[0]](segments, _is_whole(segments, (cleaned or {}).get(key, 0)))
-            for key, segments in by_partition.items()
-        ]
-    )
+    return merged([_READERS[key[0]](segments, _is_whole(segments, cleaned)) for key, segments in by_partition.items()])
 
 
 def _read_groups(segments: list[LogFile], is_whole: bool) -> GroupOffsets:
@@ -122,11 +117,11 @@ class _Once:
         self.names.add(name)
 
 
-def _is_whole(segments: list[LogFile], cleaned: int) -> bool:
+def _is_whole(segments: list[LogFile], cleaned: Mapping[Partition, int] | None) -> bool:
     """Whether nothing was removed of a log, neither by retention nor by compaction."""
     first = segments[0]
     log_dir = read_log_dir(str(Path(first.path).parent.parent))
-    return first.base_offset == 0 and not max(cleaned, log_dir.cleaned_upto((first.topic, first.partition)))
+    return first.base_offset == 0 and not log_dir.cleaned_upto((first.topic, first.partition), cleaned)
 
 
 def _decoded(

@@ -62,12 +62,15 @@ class LogDir:
         recovered = self.recovery_points.get((file.topic, file.partition), 0)
         return following is None or following > recovered
 
-    def cleaned_upto(self, key: Partition) -> int:
-        """Below which offset batches may have lost records to compaction; of a running broker its checkpoint may be
-        older than the segments."""
+    def cleaned_upto(self, key: Partition, known: Mapping[Partition, int] | None = None) -> int:
+        """The offset below which compaction may have removed records of a partition.
+
+        `known` has offsets that were found otherwise, which may be higher than the checkpoint. The checkpoint of a
+        running broker may be older than the segments, and then compaction may have been anywhere (1 << 62).
+        """
         if self.cleaned is None or (self.is_running and key in self.cleaned):
             return 1 << 62
-        return self.cleaned.get(key, 0)
+        return max(self.cleaned.get(key, 0), (known or _NOTHING).get(key, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,8 +155,7 @@ def plan_ranges(
             log_dir = read_log_dir(str(Path(file.path).parent.parent))
             unflushed = log_dir.is_unflushed(file, after)
             active = after is None and not log_dir.was_stopped_cleanly
-            key = (file.topic, file.partition)
-            upto = max(log_dir.cleaned_upto(key), (cleaned or {}).get(key, 0))
+            upto = log_dir.cleaned_upto((file.topic, file.partition), cleaned)
             cuts = [0, *(_cuts(file, range_bytes) if range_bytes else ()), -1]
             about = (active, unflushed, upto, after is None)
             ranges += [ByteRange(file, start, end, *about) for start, end in pairwise(cuts)]

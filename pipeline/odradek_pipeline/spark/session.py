@@ -134,12 +134,18 @@ def _heap(cores: int) -> str:
     return f" -Xms{young + 32}m -Xmn{young}m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
 
 
+_LOCAL = re.compile(r"local(\[(?P<threads>\d+|\*)\s*(,\s*\d+\s*)?\])?")
+"""`local[2, 4]` is two threads, and four attempts at each task; `local-cluster[2,1,1024]` is another master."""
+
+
 def _cores(master: str | None) -> int:
-    """How many tasks run in the driver's JVM at a time; 0 where there are other machines for that."""
-    found = re.match(r"local(\[(\d+|\*))?", master or "")
+    """How many tasks run in the driver's JVM at a time; 0 where executors of their own run them, on other machines or,
+    with `local-cluster`, on this one."""
+    found = _LOCAL.fullmatch(master or "")
     if found is None:
         return 0
-    return int(found[2]) if found[2] and found[2] != "*" else (os.cpu_count() or 1) if found[2] else 1
+    threads = found["threads"] or "1"
+    return (os.cpu_count() or 1) if threads == "*" else int(threads)
 
 
 @dataclass(frozen=True, slots=True)

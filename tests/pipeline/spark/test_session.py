@@ -81,7 +81,17 @@ def test_a_collector_that_the_user_has_chosen_is_the_only_one(
 
 @pytest.mark.parametrize(
     ("master", "cores"),
-    [("local", 1), ("local[3]", 3), ("local[2,4]", 2), ("local[*]", os.cpu_count()), ("spark://h:1", 0), (None, 0)],
+    [
+        ("local", 1),
+        ("local[3]", 3),
+        ("local[2,4]", 2),
+        ("local[2, 4]", 2),
+        ("local[*]", os.cpu_count()),
+        ("local[*,4]", os.cpu_count()),
+        ("local-cluster[2,1,1024]", 0),
+        ("spark://h:1", 0),
+        (None, 0),
+    ],
 )
 def test_how_many_tasks_the_drivers_jvm_runs(master: str | None, cores: int) -> None:
     assert cores == session._cores(master)
