@@ -70,6 +70,10 @@ class Proof:
         every = [(TRANSACTION_STATE, one) for one in self.coordinators]
         return all(one in self.closed for one in every) or any(self.written.get(one, -1) > time for one in every)
 
+    def every_coordinator_reaches(self, time: int) -> bool:
+        """The same of all partitions of the coordinators' log: what none of them has may be in any."""
+        return all(self.reaches((TRANSACTION_STATE, one), time) for one in self.coordinators)
+
     def until(self) -> dict[int, int]:
         """Up to when those partitions of the coordinators' log tell that were not closed, ms."""
         keys = ((TRANSACTION_STATE, one) for one in self.coordinators)

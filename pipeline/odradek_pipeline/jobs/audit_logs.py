@@ -58,11 +58,12 @@ from odradek_pipeline.transactions.checks import (
     split_outcomes,
     transactions,
 )
-from odradek_pipeline.transactions.coordinators import Coordinators
+from odradek_pipeline.transactions.coordinators import NEVER_WHOLE, Coordinators
 from odradek_pipeline.transactions.decisions import (
     decision_frame,
     exchanged,
     lacking_markers,
+    surplus,
     undecided,
     wrong_outcomes,
 )
@@ -143,15 +144,17 @@ def audit_logs(
     coordinators = read_coordinators(place, scan, decided, records, now=newest(batches, not_after), until=proof.until())
     decisions = decision_frame(coordinators.decisions, coordinators.complete)
     txns["undecided"] = undecided(decisions, txns)
-    txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
+    txns["surplus"] = surplus(decisions, txns)
+    txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"], tree.starts(), tree.cleaned)
     lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned, place.created, place.cut)
     jumps = real_jumps(batches, tree.cleaned)
     split = split_outcomes(txns)
     explained = Explained.of(tree.starts(), tree.cleaned, jumps)
     numbers = sequenced(batches)
     breaks, removed = explained.breaks(sequence_breaks(batches, numbers))
-    level_2 = coordinators.level_2
-    odd, without_data = explained.markers(txns[suspicious(txns, level_2)])
+    coordinators.whole_since = whole_since(place, oldest_of_coordinators(batches))
+    is_odd = suspicious(txns, coordinators.level_2, coordinators.whole_since)
+    odd, without_data = explained.markers(txns[is_odd])
     evidence = Evidence(
         odd,
         breaks,
@@ -209,6 +212,12 @@ def ends_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
 def times_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
     """The newest time of each partition."""
     return rows.groupby(["topic", "partition"], sort=False)["max_timestamp"].max().to_dict()
+
+
+def oldest_of_coordinators(rows: pd.DataFrame) -> int:
+    """The time of the oldest batch of the coordinators' log, ms; -1 where it has none."""
+    times = rows.loc[rows["topic"] == TRANSACTION_STATE, "max_timestamp"]
+    return int(times.min()) if len(times) else -1
 
 
 def producers_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
@@ -385,6 +394,19 @@ def shortened_coordinators(tree: Tree) -> frozenset[int]:
     return frozenset(key[1] for key, start in starts.items() if start > 0 or tree.cleaned.get(key, 0) > 0)
 
 
+def whole_since(place: Place, oldest: int) -> int:
+    """Since when, ms, the coordinators' log has every decision that was taken; `oldest` is when its oldest batch was.
+
+    All its partitions have to be there, as many as the metadata log knows, and none may have lost a record to
+    compaction or to a deletion of records. What was decided before its oldest batch may have been in a log that was
+    deleted, and made again.
+    """
+    known = place.cluster.partitions_of(TRANSACTION_STATE) if place.cluster is not None else None
+    there = {file.partition for file in place.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)}
+    is_whole = known is not None and there >= set(range(known)) and not shortened_coordinators(place.tree)
+    return oldest if is_whole and oldest >= 0 else NEVER_WHOLE
+
+
 def ended_meanwhile(row: Mapping[str, Any], tree: Tree) -> bool:
     """Whether the marker of an open transaction has come since its partition was read."""
     here = Path(row["path"]).parent
@@ -476,7 +498,8 @@ def conclude(
         for row in opened.to_dict("records")
     ]
     opened["status"] = pd.Series(statuses, opened.index, dtype="object")
-    odd = evidence.txns[suspicious(evidence.txns, coordinators.level_2) & (evidence.txns["outcome"] != "open")]
+    is_odd = suspicious(evidence.txns, coordinators.level_2, coordinators.whole_since)
+    odd = evidence.txns[is_odd & (evidence.txns["outcome"] != "open")]
     late = evidence.txns[(evidence.txns["outcome"] == "open") & (evidence.txns["lowest_epoch_step"] < 0)]
     facts = LogFacts(tree.starts(), tree.cleaned, evidence.proof, place.metadata_is_final)
     found = judge(

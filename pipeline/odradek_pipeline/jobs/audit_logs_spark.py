@@ -37,6 +37,7 @@ from odradek_pipeline.jobs.audit_logs import (
     problems_of,
     real_jumps,
     shortened_coordinators,
+    whole_since,
 )
 from odradek_pipeline.logs.files import absolute, registered
 from odradek_pipeline.logs.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree
@@ -203,7 +204,9 @@ class _Audit(SparkAudit):
         jumps = real_jumps(edges, self.tree.cleaned)
         explained = Explained.of(self.tree.starts(), self.tree.cleaned, jumps)
         tables = {kind: self.growing(name, TABLES_CHECKED[kind]) for kind, name in _LARGE.items()}
-        checks = Checks(beside, explained, self.directories(), tables=tables)
+        times_of_coordinators = [of.oldest for key, of in totals.items() if key[0] == TRANSACTION_STATE]
+        since = whole_since(self.place, min(times_of_coordinators, default=-1))
+        checks = Checks(beside, explained, self.directories(), whole_since=since, tables=tables)
         checked = self.checked(batches, self.with_facts(claims, facts), checks, scan.batches)
         for table in tables.values():
             table.ended()
@@ -237,6 +240,7 @@ class _Audit(SparkAudit):
             proof,
         )
         coordinators = self.coordinators(facts, found, scan.problems, twice, known=bool(before))
+        coordinators.whole_since = since
         result = conclude(self.place, scan, evidence, coordinators, not_after=self.not_after)
         result.facts["delays_ms"] = lengths
         return result

@@ -29,7 +29,8 @@ from odradek_pipeline.transactions.checks import (
     sequences,
     transactions,
 )
-from odradek_pipeline.transactions.decisions import lacking_markers, undecided, wrong_outcomes
+from odradek_pipeline.transactions.coordinators import NEVER_WHOLE
+from odradek_pipeline.transactions.decisions import lacking_markers, surplus, undecided, wrong_outcomes
 from odradek_pipeline.transactions.pieces import ProducerPieces
 from odradek_pipeline.transactions.sidecar_checks import CLAIM_COLUMNS, Beside, check_claims, producer_states
 from odradek_pipeline.transactions.verdicts import suspicious
@@ -126,6 +127,8 @@ class Checks:
     explained: Explained
     directories: Mapping[tuple[str, int], str]
     rows_max: int = ROWS_PER_PIECE
+    whole_since: int = NEVER_WHOLE
+    """See `Coordinators`."""
     tables: Mapping[str, GrowingTable] = field(default_factory=dict)
     """Where rows of a kind go that are not handed on."""
     parts: dict[str, Written] = field(default_factory=dict)
@@ -166,7 +169,8 @@ class Checks:
         txns = transactions(batches)
         decisions = decisions_of(claims)
         txns["undecided"] = undecided(decisions, txns)
-        txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
+        txns["surplus"] = surplus(decisions, txns)
+        txns["wrong"] = self.wrong(decisions, txns, txns["undecided"])
         level_2 = pairs(claims[claims["source"] == "level_2"])
         numbers = sequenced(batches)
         yield from self.told("sequence", sequences(batches, numbers))
@@ -179,6 +183,9 @@ class Checks:
         of = self.beside
         return lacking_markers(decisions, txns, of.starts, of.cleaned, of.created, of.cut)
 
+    def wrong(self, decisions: pd.DataFrame, txns: pd.DataFrame, unanswered: pd.Series[bool]) -> pd.Series[bool]:
+        return wrong_outcomes(decisions, txns, unanswered, self.beside.starts, self.beside.cleaned)
+
     def broken(self, breaks: pd.DataFrame) -> Iterator[pa.RecordBatch]:
         """What is wrong with sequences, and of what compaction explains how much there is."""
         rest, allowed = self.explained.breaks(breaks)
@@ -186,7 +193,7 @@ class Checks:
         yield from self.told("allowed", allowed)
 
     def judged(self, txns: pd.DataFrame, level_2: set[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-        odd, allowed = self.explained.markers(txns[suspicious(txns, level_2)])
+        odd, allowed = self.explained.markers(txns[suspicious(txns, level_2, self.whole_since)])
         yield from self.told("txn", txns)
         yield from self.told("allowed", allowed)
         yield from self.told("odd", odd)
@@ -245,7 +252,8 @@ class _Large:
         narrow = pd.concat(self.narrow, ignore_index=True) if self.narrow else _none(TXN_COLUMNS)
         decisions = decisions_of(claims)
         unanswered = undecided(decisions, narrow)
-        wrong = wrong_outcomes(decisions, narrow, unanswered)
+        too_many = surplus(decisions, narrow)
+        wrong = checks.wrong(decisions, narrow, unanswered)
         level_2 = pairs(claims[claims["source"] == "level_2"])
         yield from checks.told("sequence", runs)
         yield from checks.told("problem", check_claims(self.pieces.states, narrow, claims, checks.beside))
@@ -258,6 +266,7 @@ class _Large:
                 txns = batch.to_pandas().astype(TXN_COLUMNS)
                 end = start + len(txns)
                 txns["undecided"] = unanswered.iloc[start:end].to_numpy()
+                txns["surplus"] = too_many.iloc[start:end].to_numpy()
                 txns["wrong"] = wrong.iloc[start:end].to_numpy()
                 yield from checks.judged(txns, level_2)
                 start = end

@@ -29,6 +29,8 @@ class Totals:
     """The highest last offset."""
     newest: int = -1
     """The newest time, ms."""
+    oldest: int = FAR
+    """The oldest time of a batch, ms."""
     clock: int = -1
     """The newest that is not later than the time on the wall."""
     written: int = -1
@@ -51,6 +53,7 @@ class Totals:
         of_chunk = Totals(
             _highest(columns["last_offset"]),
             _highest(times),
+            int(np.min(times)) if len(times) else FAR,
             _highest(times[times <= not_after]),
             _highest(times[given & (times <= not_after)]),
             _highest(columns["producer_id"]),
@@ -65,6 +68,7 @@ class Totals:
         """Of both."""
         for name in ("end", "newest", "clock", "written", "producer"):
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        self.oldest = min(self.oldest, other.oldest)
         for name in ("batches", "markers", "data"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.digest ^= other.digest

@@ -70,6 +70,7 @@ TXN_COLUMNS: dict[str, str] = {
     "next_offset": "i8",
     "lowest_epoch_step": "i4",
     "undecided": "?",
+    "surplus": "?",
     "wrong": "?",
     "path": "object",
     "position": "i8",
@@ -77,8 +78,9 @@ TXN_COLUMNS: dict[str, str] = {
     "marker_position": "i8",
 }
 """A row for each transaction in each partition; outcome is commit, abort, open, or dropped: no marker came before the
-producer went on in another epoch. `undecided`: no decision of a coordinator is there for its marker; `wrong`: the
-decision was the opposite."""
+producer went on in another epoch. `undecided`: no decision of a coordinator is there for its marker; `surplus`:
+more markers of its partition, producer, epoch and outcome end data than were decided; `wrong`: the decision was the
+opposite."""
 
 BREAK_COLUMNS: dict[str, str] = {
     "anomaly": "object",

@@ -7,15 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from odradek_pipeline.directories.levels import UNKNOWN, Levels
+from odradek_pipeline.directories.proof import CLOCKS_MS
 from odradek_pipeline.logs.payload import TransactionRecord
 from odradek_pipeline.transactions.steps import SHARED, Known, Told, told_of
 
-__all__ = ["Coordinators", "shared"]
+__all__ = ["NEVER_WHOLE", "Coordinators", "shared"]
 
 STUCK_MS = 60_000
 """Markers are written within milliseconds of a decision; where a leader is away, within the seconds that it is."""
 TIMEOUT_SLACK_MS = 20_000
 """Coordinators look for transactions that took too long every 10 s, and may be late."""
+
+NEVER_WHOLE = 1 << 62
+"""Since no time, ms."""
 
 _UNDER_WAY = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"))
 _LEVEL_2 = 2
@@ -33,6 +37,8 @@ class Coordinators:
     """Transactional ids in a partition that is not the one of their name: that partition, and the id."""
     shortened: frozenset[int] = frozenset()
     """Its partitions from which compaction has removed what is not the newest."""
+    whole_since: int = NEVER_WHOLE
+    """Since when, ms, all partitions of the log have every decision that was taken, see `whole_since`."""
     last: dict[int, TransactionRecord] = field(default_factory=dict)
     level_2: set[tuple[int, int]] = field(default_factory=set)
     """Producer id and epoch of transactions begun at level 2, whose markers carry the next epoch."""
@@ -151,6 +157,11 @@ class Coordinators:
         """Whether every decision about this producer is there, not only the last."""
         record = self.last.get(producer_id)
         return record is not None and record.partition not in self.missing | self.shortened
+
+    def lacks_decision(self, row: Mapping[str, Any]) -> bool:
+        """Whether a marker was never decided: it is one too many, and the log has all that was decided by then."""
+        is_later = row["marker_timestamp"] - CLOCKS_MS > self.whole_since
+        return bool(row["surplus"]) and is_later and not self.missing
 
     def transactional_id(self, producer_id: int) -> str:
         """The transactional id of a producer id, as far as the log tells."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from odradek_pipeline.directories.proof import CLOCKS_MS
 from odradek_pipeline.logs.payload import TransactionRecord
@@ -19,6 +20,7 @@ __all__ = [
     "decision_frame",
     "exchanged",
     "lacking_markers",
+    "surplus",
     "undecided",
     "unmatched",
     "wrong_outcomes",
@@ -100,11 +102,29 @@ def undecided(decisions: pd.DataFrame, txns: pd.DataFrame) -> pd.Series[bool]:
     return pd.Series(txns.index.isin(lacking.index), index=txns.index)
 
 
-def wrong_outcomes(decisions: pd.DataFrame, txns: pd.DataFrame, unanswered: pd.Series[bool]) -> pd.Series[bool]:
+def surplus(decisions: pd.DataFrame, txns: pd.DataFrame) -> pd.Series[bool]:
+    """Which markers end data here, and are more than the decisions of their partition, producer, epoch and outcome.
+
+    Below level 2 an epoch has many transactions: times say which of its markers is the one too many, but not how many
+    there are. Markers that are written again, or for a partition that nothing was written to, end no data.
+    """
+    markers = _markers(txns[txns["batches"] > 0])
+    lacking = _short(markers, "marker_timestamp", decisions, "timestamp", later=False)
+    return pd.Series(txns.index.isin(lacking.index), index=txns.index)
+
+
+def wrong_outcomes(
+    decisions: pd.DataFrame,
+    txns: pd.DataFrame,
+    unanswered: pd.Series[bool],
+    starts: Mapping[Partition, int],
+    cleaned: Mapping[Partition, int],
+) -> pd.Series[bool]:
     """Which markers say the opposite of what was decided.
 
     A decision has no marker, and the first one behind it of the same producer and epoch, which answers no other, has
-    the other outcome. `unanswered` are the markers that no decision is there for.
+    the other outcome. `unanswered` are the markers that no decision is there for; for `starts` and `cleaned` see
+    `_removed_until`.
     """
     markers = _markers(txns[unanswered])
     if markers.empty or decisions.empty:
@@ -113,6 +133,9 @@ def wrong_outcomes(decisions: pd.DataFrame, txns: pd.DataFrame, unanswered: pd.S
     lacking = _short(decisions.sort_values(_ORDER, ignore_index=True), "timestamp", all_markers, "marker_timestamp")
     pairs = lacking.assign(commit=~lacking["commit"]).merge(markers.reset_index(names="row"), on=_KEY)
     pairs = pairs[pairs["marker_timestamp"] >= pairs["timestamp"] - CLOCKS_MS]
+    # At level 2 an epoch is one transaction, and this marker ends its data, so it is the one of that decision.
+    is_its_own = (pairs["batches"] > 0) & (pairs["marker_epoch"] == pairs["data_epoch"] + 1)
+    pairs = pairs[is_its_own | (pairs["timestamp"] > _removed_until(pairs, all_markers, starts, cleaned) + CLOCKS_MS)]
     wrong = pairs.sort_values("marker_timestamp", kind="stable").drop_duplicates(["topic", "partition", "offset"])
     return pd.Series(txns.index.isin(wrong["row"]), index=txns.index)
 
@@ -136,9 +159,39 @@ def exchanged(lacking: pd.DataFrame, markers: pd.DataFrame) -> dict[Partition, P
     return found
 
 
+_ALWAYS, _NEVER = -(1 << 62), 1 << 62
+
+
+def _removed_until(
+    rows: pd.DataFrame, markers: pd.DataFrame, starts: Mapping[Partition, int], cleaned: Mapping[Partition, int]
+) -> NDArray[np.int64]:
+    """Up to which time, ms, retention or compaction may have removed markers of a producer, for each row.
+
+    `starts` has the first offset of each partition that is still there, `cleaned` how far compaction has gone. What was
+    decided later than the producer's first marker behind both has its marker behind that one.
+    """
+    floors = {
+        key: max(starts.get(key, 0), cleaned.get(key, 0))
+        for key in set(zip(rows["topic"], rows["partition"], strict=True))
+    }
+    removed = {key for key, floor in floors.items() if floor > 0}
+    if not removed:
+        return np.full(len(rows), _ALWAYS, np.int64)
+    known: dict[tuple[str, int, int], int] = {}
+    of_producers = zip(markers["topic"], markers["partition"], markers["producer_id"], strict=True)
+    for who, offset, time in zip(of_producers, markers["marker_offset"], markers["marker_timestamp"], strict=True):
+        if who[:2] in removed and offset >= floors[who[:2]]:
+            known.setdefault(who, time)
+    whose = zip(rows["topic"], rows["partition"], rows["producer_id"], strict=True)
+    times = (known.get(who, _NEVER) if who[:2] in removed else _ALWAYS for who in whose)
+    return np.fromiter(times, np.int64, len(rows))
+
+
 def _markers(txns: pd.DataFrame) -> pd.DataFrame:
     markers = txns[txns["marker_offset"] >= 0]
-    return markers.assign(epoch=markers["marker_epoch"], commit=markers["outcome"] == "commit")
+    return markers.assign(
+        data_epoch=markers["epoch"], epoch=markers["marker_epoch"], commit=markers["outcome"] == "commit"
+    )
 
 
 def _short(rows: pd.DataFrame, time: str, others: pd.DataFrame, of_others: str, *, later: bool = True) -> pd.DataFrame:

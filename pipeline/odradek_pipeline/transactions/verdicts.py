@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from odradek_pipeline.audit.result import Severity, anomaly
-from odradek_pipeline.directories.proof import Proof
+from odradek_pipeline.directories.proof import CLOCKS_MS, Proof
 from odradek_pipeline.logs.payload import TransactionRecord
 from odradek_pipeline.transactions.allowed import allowed_anomalies, why_broken
 from odradek_pipeline.transactions.coordinators import Coordinators
@@ -50,8 +50,11 @@ class LogFacts:
         return self.starts.get((row["topic"], row["partition"]), 0) > 0
 
 
-def suspicious(txns: pd.DataFrame, level_2: Set[tuple[int, int]]) -> pd.Series[bool]:
-    """Which transactions need a verdict; all others are a commit or an abort as it should be."""
+def suspicious(txns: pd.DataFrame, level_2: Set[tuple[int, int]], whole_since: int) -> pd.Series[bool]:
+    """Which transactions need a verdict; all others are a commit or an abort as it should be.
+
+    For `whole_since` see `Coordinators`.
+    """
     level = pd.Series(
         [pair in level_2 for pair in zip(txns["producer_id"], txns["epoch"], strict=True)], index=txns.index, dtype=bool
     )
@@ -64,12 +67,19 @@ def suspicious(txns: pd.DataFrame, level_2: Set[tuple[int, int]]) -> pd.Series[b
         | txns["wrong"]
         | not_bumped
         | (level & undecided_commits(txns))
+        | surplus_commits(txns, whole_since)
     )
 
 
 def undecided_commits(txns: pd.DataFrame) -> pd.Series[bool]:
     """Which were committed by a marker that no decision is there for; abort markers are written by operators, too."""
     return txns["undecided"] & (txns["outcome"] == "commit") & (txns["batches"] > 0)
+
+
+def surplus_commits(txns: pd.DataFrame, whole_since: int) -> pd.Series[bool]:
+    """Which were committed by a marker too many, although the coordinators' log has every decision."""
+    behind = txns["marker_timestamp"] - CLOCKS_MS > whole_since
+    return txns["surplus"] & (txns["outcome"] == "commit") & behind
 
 
 def open_transactions(txns: pd.DataFrame, coordinators: Coordinators) -> pd.DataFrame:
@@ -150,11 +160,8 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
         decided = "PrepareAbort" if row["outcome"] == "commit" else "PrepareCommit"
         detail = f"its coordinator decided {decided}, and the marker here says {row['outcome']}"
         found.append(anomaly("txn-wrong-outcome", _if_told(row, coordinators, facts), detail, **marker))
-    is_undecided = row["undecided"] and row["outcome"] == "commit" and row["batches"] > 0 and not row["wrong"]
-    is_level_2 = (row["producer_id"], row["epoch"]) in coordinators.level_2
-    if is_undecided and is_level_2 and coordinators.has_history(row["producer_id"]):
-        detail = "a commit that no coordinator has decided: its log is whole, and has no such decision"
-        found.append(anomaly("txn-undecided-marker", _if_told(row, coordinators, facts), detail, **marker))
+    if row["outcome"] == "commit" and row["batches"] > 0 and not row["wrong"]:
+        found += _undecided(row, marker, coordinators, facts)
     if at_marker and 0 <= row["coordinator_epoch"] < row["coordinator_epoch_before"]:
         epochs = f"{row['coordinator_epoch']} behind {row['coordinator_epoch_before']}"
         detail = f"a marker of coordinator epoch {epochs}: a coordinator that had been replaced wrote it"
@@ -174,6 +181,28 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
         detail = "begun at level 2, yet the marker has the epoch of the data: a late batch would pass (KIP-890)"
         found.append(anomaly("txn-epoch-not-bumped", _if_told(row, coordinators, facts), detail, **marker))
     return found
+
+
+def _undecided(row: Row, marker: dict[str, Any], coordinators: Coordinators, facts: LogFacts) -> list[dict[str, Any]]:
+    """A commit that no decision is there for, where the log that should have it is whole.
+
+    Of an epoch that was begun at level 2 the log of the producer's coordinator says so. Of an epoch that nobody
+    began, of one below level 2, and of a producer of which no coordinator has a record, the whole log says so: else
+    compaction may have removed the decision, and behind a tombstone the transactional id.
+    """
+    who = row["producer_id"]
+    is_known = who in coordinators.last
+    is_begun = row["undecided"] and (who, row["epoch"]) in coordinators.level_2
+    if (is_known and not coordinators.has_history(who)) or not (is_begun or coordinators.lacks_decision(row)):
+        return []
+    if is_known:
+        detail = "a commit that no coordinator has decided: its log is whole, and has no such decision"
+        return [anomaly("txn-undecided-marker", _if_told(row, coordinators, facts), detail, **marker)]
+    detail = f"a commit that no coordinator has decided: their log is whole, and has no record of producer {who}"
+    if facts.proof.every_coordinator_reaches(row["marker_timestamp"]):
+        return [anomaly("txn-undecided-marker", Severity.BAD, detail, **marker)]
+    detail += "; but not all of it was read, or copied, after the marker was written"
+    return [anomaly("txn-undecided-marker", Severity.INFO, detail, **marker)]
 
 
 def _if_told(row: Row, coordinators: Coordinators, facts: LogFacts) -> Severity:

@@ -69,6 +69,32 @@ def late(root: Path, *places: int, known: bool = True) -> None:
         )
 
 
+def begun_by_nobody(root: Path, *, bumped: int, later: int = 0, producer: int | None = None) -> None:
+    """Data and a commit marker that no coordinator's record speaks of, and checkpoints that know both.
+
+    `later` is the epoch of the data behind that of the last marker, `bumped` that of their own marker behind it: 1 at
+    level 2. `producer` None is the one that has written here last.
+    """
+    log = orders(root)
+    marker, last = log.read()[log.places(is_marker)[-1]], log.read()[log.places(is_data)[-1]]
+    epoch = int.from_bytes(marker[PRODUCER_EPOCH_AT : PRODUCER_EPOCH_AT + 2]) + later if producer is None else 0
+    goes_on = producer is None and not bumped and not later
+    sequence = int.from_bytes(last[SEQUENCE_AT : SEQUENCE_AT + 4]) + int.from_bytes(last[COUNT_AT : COUNT_AT + 4])
+    producer = int.from_bytes(marker[PRODUCER_AT : PRODUCER_AT + 8]) if producer is None else producer
+    time = int.from_bytes(marker[35:43])
+    data = build_batch(
+        [Record(value=b"of nobody", timestamp=time)],
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence if goes_on else 0,
+        transactional=True,
+    )
+    end = end_txn_marker(
+        producer_id=producer, producer_epoch=epoch + bumped, commit=True, coordinator_epoch=0, timestamp=time
+    )
+    log.append(data, bytes(end.view))
+
+
 def stuck(root: Path, *, commit: bool) -> None:
     """The coordinator's log ends with the decision, hours ago; a marker never came."""
     log = coordinators(root)
@@ -193,6 +219,27 @@ each(
         "an abort where commit was decided": partial(turn, wanted=is_commit, number=2),
         "a commit where abort was decided": partial(turn, wanted=is_abort, number=1),
         "the last of several partitions aborted": partial(turn, wanted=is_commit, number=1, log=1),
+    },
+)
+each(
+    TRANSACTIONS,
+    STOPPED,
+    "undecided-marker",
+    {
+        "a whole transaction that no coordinator began": partial(begun_by_nobody, bumped=1),
+        "a whole transaction of a producer that no coordinator knows": partial(begun_by_nobody, bumped=1, producer=900),
+        "the same below level 2": partial(begun_by_nobody, bumped=0, producer=900),
+    },
+)
+each(
+    TRANSACTIONS,
+    LEVEL_1,
+    "undecided-marker",
+    {
+        "a whole transaction of an epoch that no coordinator began, at level 0": partial(
+            begun_by_nobody, bumped=0, later=1
+        ),
+        "a whole transaction too many of an epoch, at level 0": partial(begun_by_nobody, bumped=0),
     },
 )
 fault(TRANSACTIONS, "an abort where commit was decided, at level 0", LEVEL_1, "wrong-outcome")(

@@ -375,10 +375,13 @@ def test_wrong_options(spark: SparkSession, options: dict[str, str], message: st
 
 
 def test_what_coordinators_would_not_write_is_one_incident_there_too(spark: SparkSession, tmp_path: Path) -> None:
-    """Steps are judged id by id, what two ids share on the driver, and directories that were exchanged by both."""
+    """Steps are judged id by id, what two ids share on the driver, directories that were exchanged by both, and markers
+    that nobody decided by workers that know whether the coordinators' log is whole."""
     wanted = {
         "one producer id of two transactional ids": "txn-shared-producer",
         "two partitions in each other's place": "wrong-partition",
+        "a whole transaction of a producer that no coordinator knows": "undecided-marker",
+        "a whole transaction too many of an epoch, at level 0": "undecided-marker",
     }
     planted = {fault.name: fault for fault in FAULTS if fault.name in wanted}
     for number, (name, incident) in enumerate(wanted.items()):
