@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.aborted import AbortedIndex, AbortedTransaction
 from odradek.log.disk import DamagedFile, DiskError
-from odradek.log.epochs import LeaderEpochs
-from odradek.log.file_segment import ActiveFile, SealedFile, adopt_index, index_of
+from odradek.log.epochs import NO_EPOCH, LeaderEpochs
+from odradek.log.file_segment import ActiveFile, Gaps, SealedFile, adopt_index, index_of
 from odradek.log.files.checkpoints import read_epochs, write_epochs
 from odradek.log.files.indexes import (
     last_entry,
@@ -29,6 +29,7 @@ from odradek.log.files.indexes import (
 from odradek.log.files.marks import write_partition_metadata
 from odradek.log.files.names import (
     CLEAN_STOP,
+    CLEANED_OFFSETS,
     DELETED,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["Directory", "FileLog"]
 
 LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
+SWAP, CLEANED = ".swap", ".cleaned"
+"""The output of compaction, whole and not in its place yet; and before it is whole."""
 _OF_SEGMENT = (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 
 
@@ -132,8 +135,8 @@ class FileLog(Log):
         """The last segment of the process before, until `begin`; with its bytes, if its file has no others."""
         self._is_cut = False
         """Whether there were other bytes behind it, or other segments."""
-        self._gaps: list[tuple[int, int]] | None = []
-        """Offsets between segments that are in none; None once it is led, and they are reported when they are found."""
+        self._gaps = Gaps(store.disk)
+        """Reported once it is led."""
         self.origin: FileLog | None = None
         """Of a copy: the log that its broker follows."""
         self.diverges_at: int | None = None
@@ -143,6 +146,7 @@ class FileLog(Log):
     def configure(self, config: TopicConfig) -> None:
         super().configure(config)
         self._flush_messages = 1 if self.syncs else config.flush_messages
+        self._gaps.are_damage = not config.compacts
 
     @property
     def syncs(self) -> bool:
@@ -155,14 +159,11 @@ class FileLog(Log):
 
     def lead(self, leader_epoch: int, *, topic: str = "", replica: int = NO_REPLICA) -> int:
         """See `Log`. A partition whose folder cannot be made is led: its appends are refused until it can be."""
-        if self._gaps is not None:
-            gaps, self._gaps = self._gaps, None
-            for gap in gaps:
-                self._note_gap(*gap)
         try:
             self.settle_with(replica, topic)
         except DiskError as failed:
             self.files.note_failure(failed)
+        self._gaps.tell()
         lost = super().lead(leader_epoch, topic=topic, replica=replica)
         try:
             self._write_epochs()
@@ -182,7 +183,7 @@ class FileLog(Log):
         """Have a folder: a new one, or that of an earlier process that had no time to name the topic's id in it."""
         folder = f"{topic}-{self.index}"
         self.files.vacate(folder)
-        self.folder = folder
+        self.folder = self._gaps.folder = folder
         try:
             if folder in self.files.unnamed:
                 if self.files.was_clean:
@@ -284,7 +285,7 @@ class FileLog(Log):
             created=now,
             number=self.store.next_number(),
             interval_bytes=self.config.index_interval_bytes,
-            note_gap=self._note_gap,
+            note_gap=self._gaps.note,
         )
         self.segments.append(segment)
         self._bases.append(base)
@@ -429,8 +430,8 @@ class FileLog(Log):
             return False
         first = old[0].base_offset
         if new is not None:
-            self.disk.write(self._name(first, LOG) + ".cleaned", bytes(new.buffer[: new.size]), flush=True)
-            self.disk.rename(self._name(first, LOG) + ".cleaned", self._name(first, LOG) + ".swap")
+            self.disk.write(self._name(first, LOG) + CLEANED, bytes(new.buffer[: new.size]), flush=True)
+            self.disk.rename(self._name(first, LOG) + CLEANED, self._name(first, LOG) + SWAP)
         else:
             # The name stays, as Kafka leaves it: the next process reads from the first one where the log begins.
             self.disk.write(self._name(first, LOG), b"", flush=True)
@@ -440,7 +441,7 @@ class FileLog(Log):
             kept = () if segment.base_offset != first else (SNAPSHOT,) if new is not None else (LOG, SNAPSHOT)
             self._remove(segment.base_offset, there, kept=kept)
         if new is not None:
-            self.disk.rename(self._name(first, LOG) + ".swap", self._name(first, LOG))
+            self.disk.rename(self._name(first, LOG) + SWAP, self._name(first, LOG))
             self._write_indexes(new, flush=True)
             return True
         for suffix in (INDEX, TIME_INDEX):
@@ -505,6 +506,8 @@ class FileLog(Log):
         """Have the folder in this directory, when it is made: there is none yet."""
         self.store = self.files = store
         self.disk = store.disk
+        self._gaps = Gaps(store.disk)
+        self._gaps.are_damage = not self.config.compacts
 
     def trade_files(self, other: FileLog) -> None:
         """Lie where the other log lies, and the other way round."""
@@ -512,6 +515,7 @@ class FileLog(Log):
         self.files, other.files = other.files, self.files
         self.disk, other.disk = other.disk, self.disk
         self.folder, other.folder = other.folder, self.folder
+        self._gaps, other._gaps = other._gaps, self._gaps
         self.recovery_point, other.recovery_point = other.recovery_point, self.recovery_point
         self.first_dirty_offset, other.first_dirty_offset = other.first_dirty_offset, self.first_dirty_offset
         self.size_bytes, other.size_bytes = other.size_bytes, self.size_bytes
@@ -540,7 +544,8 @@ class FileLog(Log):
     def load(self, folder: Folder) -> None:
         """Take over the folder of an earlier process. Raises `DamagedFile` and `DiskError`."""
         store = self.files
-        self.topic, self.folder = folder.topic, f"{folder.topic}-{folder.partition}"
+        self.topic = folder.topic
+        self.folder = self._gaps.folder = f"{folder.topic}-{folder.partition}"
         key = folder.topic, folder.partition
         self.start_offset = store.log_starts.get(key, 0)
         self.first_dirty_offset = store.cleaned.get(key, 0)
@@ -552,17 +557,17 @@ class FileLog(Log):
         self.end_offset = self.start_offset
         checked_from = self._load_segments(bases, there)
         self._tell_lost(store.log_starts.get(key, 0), self.recovery_point)
+        if self.first_dirty_offset > self.end_offset:
+            self.disk.warn(
+                CLEANED_OFFSETS,
+                f"{self.folder} is compacted up to offset {self.first_dirty_offset} there, and ends at"
+                f" {self.end_offset}; it is compacted anew",
+            )
+            self.first_dirty_offset = 0
         self.start_offset = min(self.start_offset, self.end_offset)
         self.recovery_point = self.end_offset if store.was_clean else min(self.recovery_point, self.end_offset)
         self._load_epochs()
         self._load_producers(checked_from, there)
-
-    def _note_gap(self, first: int, following: int) -> None:
-        """These offsets are in no segment. Compaction leaves such gaps, and the settings of a topic come with it."""
-        if self._gaps is not None:
-            self._gaps.append((first, following))
-        elif not self.config.compacts:
-            self.disk.warn(self.folder, f"offsets {first} to {following - 1} are in no segment")
 
     def _tell_lost(self, start: int, flushed: int) -> None:
         """Report records that checkpoints know of, and that no segment has."""
@@ -574,36 +579,55 @@ class FileLog(Log):
             )
 
     def _end_compactions(self) -> dict[str, int]:
-        """A compaction that was interrupted has either not happened, or happens now; the files that are there then."""
+        """A compaction that was interrupted has either not happened, or happens now; the files that are there then.
+
+        Of one with several outputs the last one gets its name first, so that an output is whole if none of this offset
+        or before is `.cleaned` any more (Kafka's `LogLoader`, KAFKA-6264).
+        """
         there = self.disk.files(self.folder)
-        swapped = []
-        is_changed = False
-        for name in there:
-            found = read_segment_file(name)
-            if found is None or not found.state:
-                continue
-            if found.state == ".swap" and found.suffix == LOG:
-                swapped.append(found.base_offset)
+        aside = [(name, found) for name in there if (found := read_segment_file(name)) is not None and found.state]
+        if not aside:
+            return there
+        before = min((found.base_offset for _, found in aside if found.state == CLEANED), default=None)
+        swapped: dict[int, list[str]] = {}
+        for name, found in aside:
+            if found.state == SWAP and (before is None or found.base_offset < before):
+                swapped.setdefault(found.base_offset, []).append(found.suffix)
             else:
                 self.disk.remove(f"{self.folder}/{name}")
-                is_changed = True
-        for base in swapped:
-            is_changed = True
-            new = self._name(base, LOG) + ".swap"
-            index = walk(self.disk.map_to_read(new), base, checks=True)
-            end = index.next_offset
-            if (index.problem or not index.size) and segment_file(base, LOG) in there:
-                self.disk.warn(new, f"{index.problem or 'it is empty'}; the segments that it replaces are kept")
-                self.disk.remove(new)
+        for base, suffixes in swapped.items():
+            has_segment = segment_file(base, LOG) in there
+            if LOG in suffixes and self._is_output(base, replaces=has_segment):
+                self._put_in_place(base, suffixes)
                 continue
-            for name in self.disk.files(self.folder):
-                found = read_segment_file(name)
-                if found is None or found.state or not base <= found.base_offset < end:
-                    continue
-                if found.suffix != SNAPSHOT or found.base_offset != base:
-                    self.disk.remove(f"{self.folder}/{name}")
-            self.disk.rename(new, self._name(base, LOG))
-        return self.disk.files(self.folder) if is_changed else there
+            for suffix in suffixes:
+                if has_segment and LOG not in suffixes and segment_file(base, suffix) not in there:
+                    # The segment had come into its place, and they are its indexes.
+                    self.disk.rename(self._name(base, suffix) + SWAP, self._name(base, suffix))
+                else:
+                    self.disk.remove(self._name(base, suffix) + SWAP)
+        return self.disk.files(self.folder)
+
+    def _is_output(self, base: int, *, replaces: bool) -> bool:
+        """Whether this output of compaction can take the place of its input; it has to where there is none."""
+        name = self._name(base, LOG) + SWAP
+        index = walk(self.disk.map_to_read(name), base, checks=True)
+        if replaces and (index.problem or not index.size):
+            self.disk.warn(name, f"{index.problem or 'it is empty'}; the segments that it replaces are kept")
+            return False
+        return True
+
+    def _put_in_place(self, base: int, suffixes: Sequence[str]) -> None:
+        """The output of compaction replaces the segments of its offsets; its own indexes come with it."""
+        end = walk(self.disk.map_to_read(self._name(base, LOG) + SWAP), base, checks=False).next_offset
+        for name in self.disk.files(self.folder):
+            found = read_segment_file(name)
+            if found is None or found.state or not base <= found.base_offset < end:
+                continue
+            if found.suffix != SNAPSHOT or found.base_offset != base:
+                self.disk.remove(f"{self.folder}/{name}")
+        for suffix in (LOG, *(each for each in suffixes if each != LOG)):
+            self.disk.rename(self._name(base, suffix) + SWAP, self._name(base, suffix))
 
     def _load_segments(self, bases: Sequence[int], there: dict[str, int]) -> int:
         """Open the segments; the offset from which on their bytes were checked rather than trusted.
@@ -626,7 +650,7 @@ class FileLog(Log):
                     next_offset=following,
                     created=now,
                     number=self.store.next_number(),
-                    note_gap=self._note_gap,
+                    note_gap=self._gaps.note,
                 )
                 self._take(segment)
                 continue
@@ -691,7 +715,7 @@ class FileLog(Log):
             next_offset=max(following, index.next_offset),
             created=now,
             number=self.store.next_number(),
-            note_gap=self._note_gap,
+            note_gap=self._gaps.note,
         )
         self._take(segment)
 
@@ -710,7 +734,7 @@ class FileLog(Log):
             next_offset=index.next_offset,
             created=now,
             number=self.store.next_number(),
-            note_gap=self._note_gap,
+            note_gap=self._gaps.note,
         )
         segment.buffer = view
         if index.begins_at:
@@ -746,7 +770,7 @@ class FileLog(Log):
             created=before.created,
             number=before.number,
             interval_bytes=self.config.index_interval_bytes,
-            note_gap=self._note_gap,
+            note_gap=self._gaps.note,
             index=index,
             view=view,
         )
@@ -776,17 +800,29 @@ class FileLog(Log):
         ):
             # Retention lets the epochs begin with the log.
             self.disk.warn(self.folder, f"it begins at offset {base}, and its leader epochs at {entries[0][1]}")
+        newest = self._newest_batch()
         for epoch, start in entries:
+            if newest is not None and start < newest.next_offset and epoch > newest.partition_leader_epoch > NO_EPOCH:
+                # The others would lose their records for it (KIP-101): the replica with the newest epoch is the log.
+                self.disk.warn(
+                    f"{self.folder}/{LEADER_EPOCHS}",
+                    f"epoch {epoch} begins at offset {start} there, and the batch at {newest.base_offset} is of epoch"
+                    f" {newest.partition_leader_epoch}",
+                )
+                break
             if start <= self.end_offset:
                 self.epochs.assign(epoch, start)
         # A leader may have appended without having had the time to say when it began.
+        if newest is not None and newest.partition_leader_epoch > self.epochs.latest:
+            self.epochs.assign(newest.partition_leader_epoch, newest.base_offset)
+        self.leader_epoch = self.epochs.latest
+
+    def _newest_batch(self) -> Batch | None:
         last = self.segments[-1] if self.segments else None
         known = self._last[1] if self._last is not None and self._last[1].size else last
-        if last is not None and known is not None and known.positions:
-            newest = last.batch_at(known.positions[-1])
-            if newest.partition_leader_epoch > self.epochs.latest:
-                self.epochs.assign(newest.partition_leader_epoch, newest.base_offset)
-        self.leader_epoch = self.epochs.latest
+        if last is None or known is None or not known.positions:
+            return None
+        return last.batch_at(known.positions[-1])
 
     def _load_producers(self, checked_from: int, there: Collection[str]) -> None:
         """The newest valid snapshot, and the state after the batches behind it."""

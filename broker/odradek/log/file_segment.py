@@ -23,12 +23,39 @@ if TYPE_CHECKING:
     from odradek.log.disk import Disk, MappedFile
     from odradek.records.batch import Batch
 
-__all__ = ["ActiveFile", "SealedFile", "adopt_index", "index_of"]
+__all__ = ["ActiveFile", "Gaps", "SealedFile", "adopt_index", "index_of"]
 
 _STAMPED = Layout(">qii")
 """The beginning of a batch: offset, length, leader epoch."""
 _INDEX = frozenset({"offsets", "positions", "timestamps"})
 _UNKNOWN_UNTIL_READ = _INDEX | {"buffer", "first_timestamp", "max_timestamp"}
+
+
+class Gaps:
+    """Offsets between the segments of a folder that are in none of them, as they are found."""
+
+    __slots__ = ("_disk", "_waiting", "are_damage", "folder")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.folder = ""
+        self.are_damage = True
+        """Compaction leaves such gaps, too."""
+        self._waiting: list[tuple[int, int]] | None = []
+        """Those that were found before the settings of the topic were known; None afterwards."""
+
+    def note(self, first: int, following: int) -> None:
+        """The offsets from `first` on up to `following`, which is there, are missing."""
+        if self._waiting is not None:
+            self._waiting.append((first, following))
+        elif self.are_damage:
+            self._disk.warn(self.folder, f"offsets {first} to {following - 1} are in no segment")
+
+    def tell(self) -> None:
+        """Report them from now on, and those that were found before: the settings of the topic are known."""
+        waiting, self._waiting = self._waiting, None
+        for first, following in waiting or ():
+            self.note(first, following)
 
 
 class ActiveFile(Segment):

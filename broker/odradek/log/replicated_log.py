@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from odradek.log.aborted import AbortedIndex
 from odradek.log.disk import DiskError
 from odradek.log.epochs import LeaderEpochs
 from odradek.log.file_log import FileLog
@@ -115,9 +116,19 @@ class Copies:
     """The replicas of a log besides its leader's."""
 
     def __init__(
-        self, origin: ReplicatedLog, home: int, directories: Mapping[int, Directory], absent: Collection[int]
+        self,
+        origin: ReplicatedLog,
+        home: int,
+        directories: Mapping[int, Directory],
+        absent: Collection[int],
+        *,
+        was_led: bool = True,
     ) -> None:
-        """`origin` lies in the directory of broker `home`; nothing is written for brokers that are `absent`."""
+        """`origin` lies in the directory of broker `home`; nothing is written for brokers that are `absent`.
+
+        Unless it `was_led`, the first leader takes its beginning, epochs and transactions from its own directory: that
+        of another broker may be damaged.
+        """
         self.origin = origin
         self.home = home
         self.logs: dict[int, FileLog] = {}
@@ -126,6 +137,7 @@ class Copies:
         """Brokers that get a copy with the first batch: most logs of a fork get none."""
         self._directories = directories
         self._absent = absent
+        self._was_led = was_led
         self._left_as_it_was: set[int] = set()
         """Brokers whose copies a pass of compaction has not changed with the log."""
 
@@ -210,11 +222,15 @@ class Copies:
                     continue
                 copy.take(batch, leader_epoch=batch.partition_leader_epoch, now=now, log_append_time=False)
         copy.end_offset = max(copy.end_offset, until)
-        copy.advance_start(min(origin.start_offset, copy.end_offset))
+        if self._was_led:
+            copy.advance_start(min(origin.start_offset, copy.end_offset))
 
     def move_to(self, replica: int) -> None:
         """Switch to the files of the replica that is about to lead; the former files become a copy."""
-        if replica in (NO_REPLICA, self.home) or replica not in self._directories:
+        if replica == NO_REPLICA or replica not in self._directories:
+            return
+        if replica == self.home:
+            self._was_led = True
             return
         origin = self.origin
         if not origin.folder and not self.logs:
@@ -225,8 +241,12 @@ class Copies:
             self._directories[replica].adopt(origin)
             return
         copy = self.logs.get(replica) or self._make(replica)
+        had = copy.end_offset if copy.diverges_at is None else copy.diverges_at
         self.follow(replica)
         del self.logs[replica]
+        if not self._was_led:
+            self._was_led = True
+            _take_facts(origin, copy, had)
         origin.trade_files(copy)
         before, self.home = self.home, replica
         self._directories[replica].adopt(origin)
@@ -282,6 +302,20 @@ class Copies:
             if node_id not in self._left_as_it_was and copy.first_dirty_offset == before:
                 copy.note_compacted(until)
         self._left_as_it_was.clear()
+
+
+def _take_facts(origin: FileLog, copy: FileLog, had: int) -> None:
+    """Let the log say of its first records what this copy says, which had them up to this offset."""
+    following = [entry for entry in origin.aborted.entries if entry.last_offset >= had]
+    origin.start_offset = copy.start_offset
+    origin.epochs = LeaderEpochs()
+    for epoch, start in copy.epochs.entries():
+        origin.epochs.assign(epoch, start)
+    origin.aborted = AbortedIndex()
+    for entry in (*(each for each in copy.aborted.entries if each.last_offset < had), *following):
+        origin.aborted.append(entry)
+    if had == origin.end_offset:
+        origin.snapshots = list(copy.snapshots)
 
 
 def _bounds(segments: Sequence[Segment]) -> list[tuple[int, int]]:

@@ -63,7 +63,8 @@ class ReplicatedStore(LogStore):
                 found[node_id] = replica
         home = max(found, key=lambda node_id: (found[node_id].epochs.latest, found[node_id].end_offset, -node_id))
         origin = found.pop(home)
-        origin.copies = Copies(origin, home, self.stores, self._absent)
+        was_led = topic_id == METADATA_TOPIC
+        origin.copies = Copies(origin, home, self.stores, self._absent, was_led=was_led)
         for node_id, copy in found.items():
             end = agreed_end(origin, copy)
             if end < copy.end_offset:

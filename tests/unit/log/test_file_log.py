@@ -401,6 +401,80 @@ def test_a_compaction_that_was_interrupted_is_ended_or_undone() -> None:
     assert f"topic-0/{second.base_offset:020d}.log" not in swapped.names()
 
 
+def test_outputs_of_compaction_count_where_those_before_are_whole() -> None:
+    """Of several the last one is named first (KAFKA-6264): before the first one has its name, none is in its place."""
+    disk, _, partition = new_log()
+    for number in range(8):
+        append(partition, b"v%d" % number * 40)
+    partition.log.seal()
+    wanted = log_bytes(partition)
+    first, second = partition.log.segments[:2]
+    for unfinished in (".log", ".index", ".txnindex"):
+        died = disk.killed()
+        died.put(f"topic-0/{first.base_offset:020d}{unfinished}.cleaned", b"half")
+        for segment in (first, second):
+            died.put(f"topic-0/{segment.base_offset:020d}.log.swap", bytes(segment.buffer[: segment.positions[-1]]))
+        assert wanted == log_bytes(lead(open_store(died), 0))
+        assert not [name for name in died.names() if name.endswith((".cleaned", ".swap"))]
+
+
+def test_the_indexes_of_an_output_come_with_it() -> None:
+    """A process may end between the names of an output's files, too."""
+    disk, _, partition = new_log()
+    for number in range(8):
+        append(partition, b"v%d" % number * 40)
+    partition.log.seal()
+    store = open_store(disk.killed())
+    lead(store, 0)
+    store.close(broker_epoch=0)
+    name = f"topic-0/{partition.log.segments[0].base_offset:020d}"
+    assert isinstance(store.disk, SimDisk)
+    for in_place in ((), (".log",), (".log", ".index")):
+        died = store.disk.killed()
+        wanted = {suffix: died.content(name + suffix) for suffix in (".log", ".index", ".timeindex")}
+        for suffix in wanted:
+            if suffix not in in_place:
+                died.rename(name + suffix, f"{name}{suffix}.swap")
+        again = lead(open_store(died), 1)
+        assert log_bytes(partition) == log_bytes(again)
+        assert wanted == {suffix: died.content(name + suffix) for suffix in wanted}
+        assert [] == died.warnings
+
+
+def test_a_log_that_ends_before_its_compacted_part_is_compacted_anew() -> None:
+    """As Kafka does; else it would never be again."""
+    disk, store, partition = new_log()
+    append(partition, b"v")
+    store.close(broker_epoch=0)
+    disk.put("cleaner-offset-checkpoint", b"0\n1\ntopic 0 99\n")
+    again = lead(open_store(disk), 1)
+    assert 0 == again.log.first_dirty_offset
+    assert [
+        (
+            "cleaner-offset-checkpoint",
+            "topic-0 is compacted up to offset 99 there, and ends at 1; it is compacted anew",
+        )
+    ] == disk.warnings
+
+
+def test_a_leader_epoch_that_no_batch_has_is_noted_and_forgotten() -> None:
+    disk, store, partition = new_log()
+    append(partition, b"a", b"b", b"c")
+    store.close(broker_epoch=0)
+    disk.put("topic-0/leader-epoch-checkpoint", b"0\n2\n0 0\n9 1\n")
+    log = open_store(disk).find(TOPIC_ID, 0)
+    assert log is not None
+    assert [(0, 0)] == log.epochs.entries()
+    [(name, reason)] = disk.warnings
+    assert (
+        "topic-0/leader-epoch-checkpoint",
+        "epoch 9 begins at offset 1 there, and the batch at 0 is of epoch 0",
+    ) == (
+        name,
+        reason,
+    )
+
+
 def test_a_full_disk_refuses_and_loses_nothing() -> None:
     disk, _, partition = new_log()
     append(partition, b"a")

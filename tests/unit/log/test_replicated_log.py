@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count, islice
 
 import pytest
@@ -19,6 +20,7 @@ from odradek.log.file_store import FileStore
 from odradek.log.files.checkpoints import read_epochs, read_offsets
 from odradek.log.files.marks import QuorumState, read_quorum_state
 from odradek.log.files.names import SnapshotId, checkpoint_file, read_checkpoint_file
+from odradek.log.files.producer_snapshot import read_producers, write_producers
 from odradek.log.files.walk import walk
 from odradek.log.log_store import LogStore
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC
@@ -348,6 +350,69 @@ def test_a_new_leader_goes_on_in_its_own_directory() -> None:
     partition.log.catch_up(1)
     assert bytes_on(disks[2]) == bytes_on(disks[1])
     assert [(0, 0), (1, 2)] == read_epochs(disks[1].content("topic-0/leader-epoch-checkpoint"))
+
+
+PLAIN = TopicConfig(segment_bytes=600)
+
+
+def stopped() -> tuple[dict[int, SimDisk], Partition]:
+    """Three replicas of a log with an aborted transaction in its second segment."""
+    disks = new_disks()
+    store = open_stores(disks)
+    partition = lead(store, 0, 3, PLAIN)
+    append(partition, b"a" * 550)
+    one = batch(b"b" * 300, producer_id=7, epoch=0, sequence=0, transactional=True)
+    partition.append_client(one, now=NOW, verification_enabled=False)
+    partition.append_marker(
+        producer_id=7, producer_epoch=0, commit=False, coordinator_epoch=0, transaction_version=0, now=NOW
+    )
+    append(partition, b"c" * 550, b"d")
+    for each in store.stores.values():
+        each.close(broker_epoch=0)
+    return disks, partition
+
+
+def open_at_4(data: bytes) -> bytes:
+    """A snapshot of producers that says that each has an open transaction."""
+    producers = read_producers(data)
+    for each in producers:
+        each.first_offset = 4
+    return write_producers(producers)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (f"{1:020d}.log", None),
+        (f"{1:020d}.txnindex", None),
+        (f"{0:020d}.log", None),
+        ("leader-epoch-checkpoint", lambda _: b"0\n2\n0 0\n9 1\n"),
+        (f"{5:020d}.snapshot", open_at_4),
+    ],
+)
+def test_a_leader_goes_on_with_what_its_own_directory_says(name: str, change: Callable[[bytes], bytes] | None) -> None:
+    """Of three equal replicas the first one is the log until there is a leader; its files may be damaged."""
+    disks, partition = stopped()
+    if change is None:
+        disks[1].remove(f"topic-0/{name}")
+    else:
+        disks[1].put(f"topic-0/{name}", change(disks[1].content(f"topic-0/{name}")))
+    again = lead(open_stores(disks), 1, 3, PLAIN)
+    assert 0 == again.log.start_offset
+    assert log_bytes(partition) == log_bytes(again)
+    assert partition.log.aborted.entries == again.log.aborted.entries
+    assert [(0, 0), (1, 5)] == again.log.epochs.entries()
+    assert partition.last_stable_offset == again.last_stable_offset
+
+
+def test_offsets_that_the_leader_lacks_are_reported_for_its_directory() -> None:
+    disks, _ = stopped()
+    for suffix in (".log", ".index", ".timeindex"):
+        disks[3].remove(f"topic-0/{1:020d}{suffix}")
+    again = lead(open_stores(disks), 1, 3, PLAIN)
+    assert 3 == len(log_bytes(again))
+    assert [("topic-0", "offsets 1 to 2 are in no segment")] == disks[3].warnings
+    assert [] == disks[1].warnings
 
 
 def compacted(partition: Partition) -> None:
