@@ -1,24 +1,16 @@
 """Data directories that are not as they should be, and the answers of a real Kafka 4.4 to each of them.
 
 `python -m tests.swap.damage record [NAME …]` plays the table against a real Kafka and writes `damage.json`;
-`python -m tests.swap.damage look [NAME …]` prints both answers to each row.
+`python -m tests.swap.damage look [NAME …]` prints both answers to each row. `damage_compacted.py` has the rows of a
+compacted topic, `damage_brokers.py` those of three brokers.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-from tests.oracle.real_kafka import free_port
 from tests.swap.damages import (
     ABORTED_LIE,
     CLEAN,
@@ -35,7 +27,6 @@ from tests.swap.damages import (
     STARTS_AT,
     UNKNOWN,
     UNKNOWN_RECORD,
-    Damage,
     added,
     all_of,
     backwards,
@@ -66,30 +57,15 @@ from tests.swap.damages import (
     rewritten,
     segment,
     snapshot_copied,
-    times_of,
     with_unknown_record,
     without,
     without_segments,
     zeros,
     zeros_in_the_middle,
 )
-from tests.swap.outcomes import (
-    FOLDER,
-    LOOKED_FOR,
-    ORDERS,
-    OTHER,
-    REFUSES,
-    STARTS,
-    Answer,
-    Seen,
-    answer_of_kafka,
-    answer_of_odradek,
-    shortened,
-    started,
-)
-from tests.swap.systems import Kafka, directory
+from tests.swap.outcomes import FOLDER, LOOKED_FOR, ORDERS, OTHER, REFUSES, STARTS, Answer, Seen
+from tests.swap.tables import Case, Table, main
 
-from odradek.log.files.checkpoints import write_offsets
 from odradek.log.files.indexes import write_offset_index, write_time_index
 from odradek.log.files.names import SnapshotId, checkpoint_file
 from odradek.log.metadata_log import METADATA_FOLDER
@@ -97,45 +73,9 @@ from odradek.wire.messages.end_transaction_record import EndTransactionRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 
-__all__ = ["CASES", "INSTEAD", "RECORDED", "TOLD", "Case", "locked", "prepared"]
+__all__ = ["TABLE"]
 
 RECORDED = Path(__file__).with_suffix(".json")
-TOGETHER = 18
-"""Damages of a partition that one start of a real Kafka answers."""
-
-
-class Case(Struct):
-    """A damaged directory."""
-
-    damage: Damage
-    is_locked: bool = False
-    """Whether another process has the lock."""
-
-
-def prepared(base: Path, root: Path, case: Case) -> Path:
-    """A damaged copy of the directory."""
-    shutil.rmtree(root, ignore_errors=True)
-    path = directory(root)
-    shutil.copytree(base, path)
-    case.damage(path)
-    return path
-
-
-@contextmanager
-def locked(path: Path, case: Case) -> Iterator[None]:
-    """Another process has the lock, where the case says so."""
-    if not case.is_locked:
-        yield
-        return
-    program = "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.lockf(file, fcntl.LOCK_EX); print(); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, path / ".lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdin is not None
-        holder.stdout.readline()
-        yield
-        holder.stdin.write("\n")
 
 
 CASES: Mapping[str, Case] = {
@@ -568,9 +508,6 @@ TOLD: Mapping[str, Sequence[str]] = {
     "a compaction's output is garbage": [
         "orders-0/00000000000000000000.log.swap reason=there is no batch; the segments that it replaces are kept"
     ],
-    "a compaction's output in both states": [
-        "orders-0/00000000000000000000.index reason=it is missing; the indexes are made of the batches again"
-    ],
     "no metadata log": ["it has 8 logs, and no metadata: half a copy."],
     "the metadata log is empty": [
         "__cluster_metadata-0 reason=it ends at offset 0, before the snapshot __cluster_metadata-0/00000000000000",
@@ -804,118 +741,7 @@ INSTEAD: Mapping[str, tuple[Answer, str]] = {
 """The outcome of Odradek where it is not Kafka's, and why."""
 
 
-def record(names: Sequence[str]) -> None:
-    """Play the table against a real Kafka, and keep the answers."""
-    known = json.loads(RECORDED.read_bytes()) if RECORDED.exists() else {}
-    with tempfile.TemporaryDirectory() as folder:
-        base, root = Path(folder) / "base", Path(folder) / "kafka"
-        make_directory(base)
-        kinds: dict[str, list[str]] = {}
-        for name in names or CASES:
-            kinds.setdefault(kind_of(name, base, root), []).append(name)
-
-        def keep(name: str, answer: Answer) -> None:
-            known[name] = msgspec.to_builtins(answer)
-            print(name, json.dumps(known[name]), flush=True)
-            RECORDED.write_text(json.dumps({name: known[name] for name in CASES if name in known}, indent=1) + "\n")
-
-        for kind in sorted(kinds, key=lambda kind: kind == "alone"):
-            if kind == "alone":
-                for name in kinds[kind]:
-                    path = prepared(base, root, CASES[name])
-                    with locked(path, CASES[name]):
-                        keep(name, answer_of_kafka(root, times_of(base)))
-                continue
-            for first in range(0, len(kinds[kind]), TOGETHER):
-                for name, answer in answers_of_kafka(kinds[kind][first : first + TOGETHER], base, root):
-                    keep(name, answer)
-
-
-def answers_of_kafka(names: Sequence[str], base: Path, root: Path) -> Iterator[tuple[str, Answer]]:
-    """The answers to damages of one partition's folder: each has a partition of its own, so that one start does."""
-    path, one = directory(root), root.with_name("one")
-    shutil.rmtree(root, ignore_errors=True)
-    make_empty_directory(path, partitions=len(names))
-    here, there = ((each / FOLDER / "partition.metadata").read_bytes().split()[-1] for each in (base, path))
-    for number, name in enumerate(names):
-        damaged = prepared(base, one, CASES[name])
-        folder = path / f"{ORDERS}-{number}"
-        shutil.rmtree(folder)
-        (damaged / FOLDER).rename(folder)
-        if (folder / "partition.metadata").exists():
-            named = (folder / "partition.metadata").read_bytes()
-            (folder / "partition.metadata").write_bytes(named.replace(here, there))
-        for file in (CLEAN, RECOVERY):
-            if not (damaged / file).exists():
-                (path / file).unlink(missing_ok=True)
-    if (path / RECOVERY).exists():
-        (path / RECOVERY).write_bytes(
-            write_offsets({(OTHER, 0): 2, **{(ORDERS, each): END for each in range(len(names))}})
-        )
-    how, logs, said = started(Kafka(root, free_port()), root, times_of(base))
-    by_name = {
-        name: [line for line in said if re.search(rf"\b{ORDERS}-{number}\b", line)] for number, name in enumerate(names)
-    }
-    if how == STARTS:
-        for number, name in enumerate(names):
-            found = {key: logs[key] for key in (f"{ORDERS}-{number}", f"{OTHER}-0") if key in logs}
-            renamed = {FOLDER if key.startswith(ORDERS) else key: seen for key, seen in found.items()}
-            yield name, Answer(how, renamed, shortened(by_name[name], number))
-        return
-    if len(names) == 1:
-        yield names[0], Answer(how, {}, shortened(said, 0))
-        return
-    guilty = [name for name in names if any("ERROR" in line for line in by_name[name])]
-    rest = [name for name in names if name not in guilty]
-    if not guilty or not rest:
-        guilty, rest = list(names[::2]), list(names[1::2])
-    for some in (rest, guilty):
-        if some:
-            yield from answers_of_kafka(some, base, root)
-
-
-def _stamps(path: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of each file."""
-    return {
-        str(each.relative_to(path)): (each.stat().st_size, each.stat().st_mtime_ns)
-        for each in path.rglob("*")
-        if each.is_file()
-    }
-
-
-def kind_of(name: str, base: Path, root: Path) -> str:
-    """The checkpoints that a case changes, or "alone" where it changes anything beside the folder of a partition."""
-    if CASES[name].is_locked or "other topic" in name:
-        return "alone"
-    path = prepared(base, root, CASES[name])
-    there, now = _stamps(base), _stamps(path)
-    changed = {each for each in there.keys() | now.keys() if there.get(each) != now.get(each)}
-    gone = {each for each in (CLEAN, RECOVERY) if each in changed and not (path / each).exists()}
-    folders = {each.name for each in path.iterdir()} == {each.name for each in base.iterdir()} - gone
-    is_folder = (path / FOLDER).is_dir() and not (path / FOLDER).is_symlink()
-    if not is_folder or not folders or any(not each.startswith(f"{FOLDER}/") for each in changed - gone):
-        return "alone"
-    return " ".join(sorted(gone))
-
-
-def show(names: Sequence[str]) -> None:
-    """Print both answers."""
-    known = json.loads(RECORDED.read_bytes()) if RECORDED.exists() else {}
-    with tempfile.TemporaryDirectory() as folder:
-        base = Path(folder) / "base"
-        make_directory(base)
-        times = times_of(base)
-        for name in names or CASES:
-            path = prepared(base, Path(folder) / "odradek", CASES[name])
-            try:
-                with locked(path, CASES[name]):
-                    found = msgspec.to_builtins(answer_of_odradek(path, times))
-            except BaseException as error:
-                found = {"how": "TRACEBACK", "says": f"{error!r}"}
-            theirs = known.get(name, {})
-            mark = "same" if {**theirs, "says": 0} == {**found, "says": 0} else "DIFFERS"
-            print(f"== {mark}: {name}\n   kafka   {json.dumps(theirs)}\n   odradek {json.dumps(found)}", flush=True)
-
+TABLE = Table(CASES, RECORDED, make_directory, make_empty_directory, END, TOLD, INSTEAD)
 
 if __name__ == "__main__":
-    {"record": record, "look": show}[sys.argv[1]](sys.argv[2:])
+    main(TABLE)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from msgspec import Struct
 from tests.swap.outcomes import FOLDER, LOOKED_FOR, ORDERS, OTHER, TIMEOUT_S, Lines
 from tests.swap.systems import SHARED
@@ -49,6 +49,7 @@ __all__ = [
     "LAST_SNAPSHOT",
     "make_directory",
     "make_empty_directory",
+    "write_orders",
     "times_of",
     "segment",
     "snapshot_copied",
@@ -106,29 +107,43 @@ LAST_SNAPSHOT = f"{FOLDER}/{END:020d}.snapshot"
 ABORTED_LIE = write_aborted([AbortedTransaction(4711, 3, 6, 3)])
 
 
+def write_orders(bootstrap: str) -> None:
+    """Write the log of `ORDERS` that `SEGMENTS` and `END` speak of, and two records of `OTHER`."""
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}
+    plain = Producer(settings)
+    till = Producer({**settings, "transactional.id": "till"})
+    till.init_transactions(TIMEOUT_S)
+    began = int(time.time() * 1000) + 600 * SECOND_MS  # after the marker, whose time is the broker's
+    offset = 0
+    for number in range(9):
+        plain.produce(ORDERS, f"{number}".encode() * 300_000, partition=0, timestamp=began + offset * SECOND_MS)
+        assert 0 == plain.flush(TIMEOUT_S)
+        offset += 1
+        if number == 4:
+            till.begin_transaction()
+            till.produce(ORDERS, b"aborted", partition=0, timestamp=began + offset * SECOND_MS)
+            till.flush(TIMEOUT_S)
+            till.abort_transaction(TIMEOUT_S)
+            offset += 2
+            wait_for_end(bootstrap, offset)
+    for word in ("a", "b"):
+        plain.produce(OTHER, word)
+        assert 0 == plain.flush(TIMEOUT_S)
+
+
+def wait_for_end(bootstrap: str, offset: int) -> None:
+    """The marker of a transaction comes a little later where its coordinator is another broker than the leader."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks", "log_level": 0})
+    while consumer.get_watermark_offsets(TopicPartition(ORDERS, 0), TIMEOUT_S)[1] < offset:
+        pass
+    consumer.close()
+
+
 def make_directory(path: Path) -> None:
     """The directory of a broker that has stopped cleanly: `SEGMENTS` of one topic, two records in another."""
     config = {**SHARED, "log.segment.bytes": str(SEGMENT_BYTES)}
     with Cluster(data_dir=path, topics=[ORDERS, OTHER], config=config, log=Lines()) as cluster:
-        settings = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 0, "log_level": 0}
-        plain = Producer(settings)
-        till = Producer({**settings, "transactional.id": "till"})
-        till.init_transactions(TIMEOUT_S)
-        began = int(time.time() * 1000) + 600 * SECOND_MS  # after the marker, whose time is the broker's
-        offset = 0
-        for number in range(9):
-            plain.produce(ORDERS, f"{number}".encode() * 300_000, partition=0, timestamp=began + offset * SECOND_MS)
-            assert 0 == plain.flush(TIMEOUT_S)
-            offset += 1
-            if number == 4:
-                till.begin_transaction()
-                till.produce(ORDERS, b"aborted", partition=0, timestamp=began + offset * SECOND_MS)
-                till.flush(TIMEOUT_S)
-                till.abort_transaction(TIMEOUT_S)
-                offset += 2
-        for word in ("a", "b"):
-            plain.produce(OTHER, word)
-            assert 0 == plain.flush(TIMEOUT_S)
+        write_orders(cluster.bootstrap)
         running = cluster._running
         assert running.data_dir is not None
         for one in running.data_dir.dirs.values():
@@ -136,7 +151,7 @@ def make_directory(path: Path) -> None:
     assert [f"{base:020d}.log" for base in SEGMENTS] == sorted(each.name for each in (path / FOLDER).glob("*.log"))
 
 
-def make_empty_directory(path: Path, *, partitions: int) -> None:
+def make_empty_directory(path: Path, partitions: int) -> None:
     """The same topics with more partitions, and without the records of the first topic."""
     with Cluster(data_dir=path, topics=[f"{ORDERS}:{partitions}", OTHER], config=SHARED, log=Lines()) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})

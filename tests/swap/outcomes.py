@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -36,12 +37,19 @@ __all__ = [
     "Seen",
     "answer_of_kafka",
     "answer_of_odradek",
+    "append",
+    "plain",
+    "seen",
     "shortened",
     "started",
+    "told_lines",
 ]
 
 TIMEOUT_S = 30
 LEADER_S = 30
+RESTS_S = 6
+CLEANS = timedelta(seconds=2)
+"""A pass of the cleaner of Odradek is over then (`log.cleaner.backoff.ms` of `SHARED`)."""
 LINE, LINES = 300, 4
 """Characters of a line, and lines, that are kept."""
 ORDERS, OTHER = "orders", "other"
@@ -99,11 +107,13 @@ class Lines:
     error = warning
 
 
-def answer_of_odradek(path: Path, times: Sequence[int], *, appends: bool = True) -> Answer:
-    """Start it on a directory, look at it, and stop it."""
+def answer_of_odradek(path: Path, times: Sequence[int], *, appends: bool = True, settles: bool = False) -> Answer:
+    """Start it on a directory, look at it, and stop it; with `settles` it is looked at when its cleaner rests."""
     lines = Lines()
     try:
         with warned() as told, Cluster(data_dir=path, config=SHARED, log=lines, seed=1) as cluster:
+            if settles:
+                cluster.advance(CLEANS)
             logs = look(cluster.bootstrap, times, appends=appends)
     except UsageError as refusal:
         return Answer(REFUSES, says=[plain(str(refusal), path)])
@@ -113,35 +123,43 @@ def answer_of_odradek(path: Path, times: Sequence[int], *, appends: bool = True)
     return Answer(STARTS, logs, [plain(line, path) for line in logged])
 
 
-def answer_of_kafka(root: Path, times: Sequence[int]) -> Answer:
-    """Start a real Kafka on a directory, look at it, and stop it."""
+def answer_of_kafka(root: Path, times: Sequence[int], *, settles: bool = False) -> Answer:
+    """Start a real Kafka on a directory, look at it, and stop it; with `settles` when its cleaner rests."""
     kafka = Kafka(root, free_port())
-    how, logs, said = started(kafka, root, times)
+    how, logs, said = started(kafka, root, times, settles=settles)
     return Answer(how, logs, shortened(said, 0))
 
 
-def started(kafka: Kafka, root: Path, times: Sequence[int]) -> tuple[str, dict[str, Seen], list[str]]:
+def started(
+    kafka: Kafka, root: Path, times: Sequence[int], *, settles: bool = False
+) -> tuple[str, dict[str, Seen], list[str]]:
     how, logs = REFUSES, {}
     try:
         kafka.nodes[0].start_timeout_s = 300
         kafka.start()
         how = STOPS
+        if settles:
+            rest(kafka.bootstrap, times)
         logs = look(kafka.bootstrap, times)
         how = STARTS
     except (AssertionError, RuntimeError, OSError):
         pass
     finally:
         kafka.kill()
-    log = (root / "broker.log").read_text()
-    said = _LINE.findall(log)
+    said = told_lines((root / "broker.log").read_text())
     if how != STARTS:
         said = [line for line in said if not line.startswith("WARN")]
-    return how, logs, [plain(line, directory(root)) for line in said if _is_told(line)]
+    return how, logs, [plain(line, directory(root)) for line in said]
 
 
 def shortened(said: Sequence[str], number: int) -> list[str]:
     lines = (re.sub(rf"\b{ORDERS}-{number}\b", FOLDER, line)[:LINE] for line in said)
     return list(dict.fromkeys(lines))[:LINES]
+
+
+def told_lines(log: str) -> list[str]:
+    """The warnings and errors that are about files."""
+    return [line for line in _LINE.findall(log) if _is_told(line)]
 
 
 def _is_told(line: str) -> bool:
@@ -160,11 +178,19 @@ def look(bootstrap: str, times: Sequence[int], *, appends: bool = True) -> dict[
     """The logs of the partitions of all topics: `TOPIC-PARTITION`."""
     with BlockingClient(bootstrap, client_id="look", timeout_s=TIMEOUT_S) as client:
         led = led_partitions(client)
-        seen = {f"{topic}-{index}": _seen(client, topic, index, times) for topic, index in led}
+        logs = {f"{topic}-{index}": seen(client, topic, index, times) for topic, index in led}
     if appends:
         for topic, index in led:
-            seen[f"{topic}-{index}"].appended = append(bootstrap, topic, index)
-    return seen
+            logs[f"{topic}-{index}"].appended = append(bootstrap, topic, index)
+    return logs
+
+
+def rest(bootstrap: str, times: Sequence[int]) -> None:
+    """Wait until logs have stayed as they are for a while."""
+    before: dict[str, Seen] = {}
+    while (now := look(bootstrap, times, appends=False)) != before:
+        before = now
+        time.sleep(RESTS_S)
 
 
 def led_partitions(client: BlockingClient) -> list[tuple[str, int]]:
@@ -189,6 +215,7 @@ def append(bootstrap: str, topic: str, index: int) -> int:
     producer.produce(
         topic,
         "new",
+        "key",
         partition=index,
         on_delivery=lambda error, message: told.append(-1 if error is not None else message.offset() or 0),
     )
@@ -212,7 +239,7 @@ def _offset(client: BlockingClient, topic: str, index: int, timestamp: int) -> i
         time.sleep(0.1)
 
 
-def _seen(client: BlockingClient, topic: str, index: int, times: Sequence[int]) -> Seen:
+def seen(client: BlockingClient, topic: str, index: int, times: Sequence[int]) -> Seen:
     start, end = _offset(client, topic, index, -2), _offset(client, topic, index, -1)
     read: dict[int, int] = {}
     unreadable: dict[str, str] = {}

@@ -1,38 +1,52 @@
 """Data directories that are not as they should be: Odradek answers as a real Kafka 4.4 did, or as the table says.
 
-`damage.json` has what Kafka did (`python -m tests.swap.damage record`); `make swap` asks a real Kafka again.
+The JSON file beside a table has what Kafka did (`python -m tests.swap.damage record`); `make swap` asks a real Kafka
+again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.swap.damage import CASES, INSTEAD, RECORDED, TOLD, locked, prepared
-from tests.swap.damages import make_directory, times_of
+from tests.swap import damage, damage_compacted
+from tests.swap.damages import times_of
 from tests.swap.outcomes import REFUSES, STARTS, Answer, answer_of_kafka, answer_of_odradek
+from tests.swap.tables import Table, locked, prepared
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
-KAFKA = msgspec.json.decode(RECORDED.read_bytes(), type=dict[str, Answer])
+TABLES: Mapping[str, Table] = {"plain": damage.TABLE, "compacted": damage_compacted.TABLE}
+KAFKA = {kind: table.answers() for kind, table in TABLES.items()}
+ROWS = [pytest.param(kind, name, id=f"{kind}-{name}") for kind, table in TABLES.items() for name in table.cases]
 AGAIN = (
-    "no middle segment",
-    "a transaction index is garbage",
-    "a log start behind the end",
-    "meta.properties of version 2",
-    "no metadata log",
+    ("plain", "no middle segment"),
+    ("plain", "a transaction index is garbage"),
+    ("plain", "a log start behind the end"),
+    ("plain", "meta.properties of version 2"),
+    ("plain", "no metadata log"),
+    ("compacted", "a pass that makes two segments into one ends after 3 of 15 renames"),
+    ("compacted", "a compacted offset behind the end"),
 )
 """The rows that a real Kafka answers again in `make swap`."""
+Whole = Callable[[str], tuple[Path, Sequence[int]]]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sequence[int]]:
-    base = tmp_path_factory.mktemp("whole") / "data"
-    make_directory(base)
-    return base, times_of(base)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """The directory of a kind of rows, and the times of its records."""
+    made: dict[str, tuple[Path, Sequence[int]]] = {}
+
+    def of(kind: str) -> tuple[Path, Sequence[int]]:
+        if kind not in made:
+            base = tmp_path_factory.mktemp(kind) / "data"
+            TABLES[kind].make(base)
+            made[kind] = base, times_of(base)
+        return made[kind]
+
+    return of
 
 
 def outcome(answer: Answer) -> tuple[str, object]:
@@ -40,15 +54,17 @@ def outcome(answer: Answer) -> tuple[str, object]:
     return (STARTS if answer.how == STARTS else REFUSES), answer.logs if answer.how == STARTS else {}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_odradek(name: str, whole: tuple[Path, Sequence[int]], tmp_path: Path) -> None:
-    base, times = whole
-    path = prepared(base, tmp_path, CASES[name])
-    with locked(path, CASES[name]):
-        found = answer_of_odradek(path, times)
-    expected, _ = INSTEAD.get(name, (KAFKA[name], ""))
+@pytest.mark.parametrize(("kind", "name"), ROWS)
+def test_odradek(kind: str, name: str, whole: Whole, tmp_path: Path) -> None:
+    base, times = whole(kind)
+    table = TABLES[kind]
+    case = table.cases[name]
+    path = prepared(base, tmp_path, case)
+    with locked(path, case):
+        found = answer_of_odradek(path, times, settles=case.settles)
+    expected, _ = table.instead.get(name, (KAFKA[kind][name], ""))
     assert outcome(expected) == outcome(found)
-    told = TOLD.get(name, ())
+    told = table.told.get(name, ())
     assert len(told) == len(found.says)
     assert all(part in line for part, line in zip(told, found.says, strict=True))
     if found.how == REFUSES:
@@ -56,26 +72,29 @@ def test_odradek(name: str, whole: tuple[Path, Sequence[int]], tmp_path: Path) -
         assert found.says[0].endswith(".")
         assert "\n" not in found.says[0]
         # Whoever has mended it can start: it was left as it was, and nobody holds it.
-        with locked(path, CASES[name]):
+        with locked(path, case):
             assert found == answer_of_odradek(path, times)
 
 
-@pytest.mark.parametrize("name", INSTEAD)
-def test_a_difference_from_kafka_is_one_and_has_a_reason(name: str) -> None:
-    answer, because = INSTEAD[name]
-    assert outcome(KAFKA[name]) != outcome(answer)
-    assert because
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_difference_from_kafka_is_one_and_has_a_reason(kind: str) -> None:
+    for name, (answer, because) in TABLES[kind].instead.items():
+        assert outcome(KAFKA[kind][name]) != outcome(answer), name
+        assert because
 
 
-def test_every_row_was_recorded() -> None:
-    assert list(KAFKA) == list(CASES)
-    assert not {*TOLD, *INSTEAD} - {*CASES}
+@pytest.mark.parametrize("kind", TABLES)
+def test_every_row_was_recorded(kind: str) -> None:
+    table = TABLES[kind]
+    assert list(KAFKA[kind]) == list(table.cases)
+    assert not {*table.told, *table.instead} - {*table.cases}
 
 
 @pytest.mark.skipif(not os.environ.get("ODRADEK_SWAP"), reason="make swap: it needs a real Kafka")
-@pytest.mark.parametrize("name", AGAIN)
-def test_kafka(name: str, whole: tuple[Path, Sequence[int]], tmp_path: Path) -> None:
-    base, times = whole
-    path = prepared(base, tmp_path, CASES[name])
-    with locked(path, CASES[name]):
-        assert outcome(KAFKA[name]) == outcome(answer_of_kafka(tmp_path, times))
+@pytest.mark.parametrize(("kind", "name"), AGAIN)
+def test_kafka(kind: str, name: str, whole: Whole, tmp_path: Path) -> None:
+    base, times = whole(kind)
+    case = TABLES[kind].cases[name]
+    path = prepared(base, tmp_path, case)
+    with locked(path, case):
+        assert outcome(KAFKA[kind][name]) == outcome(answer_of_kafka(tmp_path, times, settles=case.settles))
