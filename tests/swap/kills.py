@@ -127,7 +127,9 @@ class PlainWriter(threading.Thread):
         producer.flush(TIMEOUT_S)
 
     def made(self) -> Producer:
-        return Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, **FAST})
+        # Where messages time out librdkafka sends others, that may have been written, a second time in a new epoch.
+        patient = {"message.timeout.ms": 0}
+        return Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, **FAST, **patient})
 
     def end(self) -> None:
         """Wait for its last answers."""
