@@ -130,6 +130,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--skew", type=float, default=0, help="the part of all bytes that the topic of idempotent producers has"
     )
+    parser.add_argument(
+        "--linked", action="store_true", help="the partitions of a topic are hard links to its first, and take no space"
+    )
     parser.add_argument("--tasks", action="store_true", help="list stages, and what each executor had of them")
     parser.add_argument("--dir", default=None, help="where the logs are made; 1.4 times the largest size must fit")
     parser.add_argument("--keep", action="store_true", help="leave results and Spark's logs there")
@@ -169,9 +172,10 @@ def _make(folder: Path, size: float, arguments: argparse.Namespace) -> tuple[Mad
         hanging=not arguments.no_hanging and arguments.partitions[0] > 0,
         compacted=arguments.compacted,
         skew=arguments.skew,
+        linked=arguments.linked,
     )
     free = shutil.disk_usage(folder).free
-    needed = plan.total_bytes * NEEDED
+    needed = plan.total_bytes * (NEEDED - 1) + plan.disk_bytes
     if free < needed:
         raise SystemExit(f"{folder} has {free / GB:.1f} GB left, {needed / GB:.1f} are needed")
     began = time.perf_counter()

@@ -55,6 +55,8 @@ class Plan:
     """The topic of idempotent producers has lost every second batch to the cleaner, up to its last segment."""
     skew: float = 0.0
     """The part of all bytes that the one partition of idempotent producers has; 0 shares them out evenly."""
+    linked: bool = False
+    """The equal partitions of a topic are hard links to the files of its first one, so that they take no space."""
 
     @property
     def records(self) -> int:
@@ -83,6 +85,14 @@ class Plan:
         if topic == EVENTS:
             return int(self.total_bytes * self.skew / self.idempotent_partitions)
         return int(self.total_bytes * (1 - self.skew) / self.transactional_partitions)
+
+    @property
+    def disk_bytes(self) -> int:
+        """What the segments take on the disk."""
+        if not self.linked:
+            return self.total_bytes
+        there = ((TRANSFERS, self.transactional_partitions), (EVENTS, self.idempotent_partitions))
+        return sum(self.partition_bytes(topic) for topic, count in there if count)
 
 
 @dataclass
@@ -237,6 +247,8 @@ class _Partition:
         self.bytes = plan.partition_bytes(directories[0].name.rpartition("-")[0])
         """So many are to be made in each directory."""
         self.producers: dict[int, tuple[int, ...]] = {}
+        self.written = directories[:1] if plan.linked else directories
+        """Where files are written; the other directories get links to those of the first one."""
         for directory in directories:
             directory.mkdir(parents=True)
 
@@ -255,7 +267,7 @@ class _Partition:
         index, times, aborted = [], [], []
         if base and self.unit.every == 1:
             self._beside(base, "snapshot", _snapshot(self.producers))
-        files = [(directory / f"{base:020}.log").open("wb") for directory in self.directories]
+        files = [(directory / f"{base:020}.log").open("wb") for directory in self.written]
         try:
             while size == 0 or (
                 size + len(self.unit.content) <= self.plan.segment_bytes and self.made.bytes < self.bytes
@@ -282,10 +294,16 @@ class _Partition:
             whole = b"".join(part.tobytes() for part in parts)
             if whole or suffix != "txnindex":
                 self._beside(base, suffix, whole)
+        self._link(f"{base:020}.log")
 
     def _beside(self, base: int, suffix: str, content: bytes) -> None:
-        for directory in self.directories:
+        for directory in self.written:
             (directory / f"{base:020}.{suffix}").write_bytes(content)
+        self._link(f"{base:020}.{suffix}")
+
+    def _link(self, name: str) -> None:
+        for directory in self.directories[len(self.written) :]:
+            (directory / name).hardlink_to(self.directories[0] / name)
 
     def _remember(self, headers: Any) -> None:
         """What a broker would know of each producer behind this unit: its last batch, or its last marker."""
@@ -447,5 +465,7 @@ def _hang(partition: _Partition, rounds: int) -> None:
         transactional=True,
         leader_epoch=0,
     )
-    with max(partition.directories[0].glob("*.log")).open("ab") as file:
-        file.write(late)
+    last = max(partition.directories[0].glob("*.log"))
+    content = last.read_bytes() + late
+    last.unlink()  # other partitions may be links to it
+    last.write_bytes(content)

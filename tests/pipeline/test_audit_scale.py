@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def test_one_partition_with_nine_tenths_of_the_data_is_read_in_even_tasks(tmp_pa
     assert max(sum(part.size for part in task.ranges) for task in tasks) <= 1.5 * wanted
     result = audit_logs([tmp_path / "logs"])
     assert result.anomalies.empty
+
+
+def test_linked_partitions_are_the_same_logs_in_less_space(tmp_path: Path) -> None:
+    plan = Plan(24 << 20, segment_bytes=2 << 20, hanging=True)
+    made = {linked: make_logs(tmp_path / str(linked), replace(plan, linked=linked)) for linked in (False, True)}
+    assert made[False] == made[True]
+    files = {linked: sorted(path for path in (tmp_path / str(linked)).rglob("*") if path.is_file()) for linked in made}
+    assert [one.name for one in files[False]] == [one.name for one in files[True]]
+    assert all(one.read_bytes() == other.read_bytes() for one, other in zip(*files.values(), strict=True))
+    sizes = {one.stat().st_ino: one.stat().st_size for one in files[True] if one.suffix == ".log"}
+    last = max((tmp_path / "True" / "transfers-0").glob("*.log"))  # the late batch of this partition is in no other
+    coordinators = sum(path.stat().st_size for path in (tmp_path / "True").glob("__transaction_state-*/*.log"))
+    assert sum(sizes.values()) - coordinators - last.stat().st_size <= replace(plan, linked=True).disk_bytes * 1.3
+    assert replace(plan, linked=True).disk_bytes == plan.disk_bytes // 3
 
 
 def test_a_line_through_points_of_a_line() -> None:

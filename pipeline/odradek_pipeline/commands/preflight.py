@@ -11,6 +11,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -192,7 +193,6 @@ def _check_java() -> None:
 @contextlib.contextmanager
 def spark_troubles() -> Iterator[None]:
     """What Spark, its JVM or a client of Kafka throws at us becomes one sentence: the audit could not look."""
-    from confluent_kafka import KafkaException
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -200,10 +200,14 @@ def spark_troubles() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise UsageError(f"Spark gave up: {sentence(error)}") from error
-    except KafkaException as error:
-        raise UsageError(f"Kafka refused: {error.args[0].str()}.") from error
     except ConnectionError as error:
         raise UsageError(f"Spark's JVM has gone: {error}.") from error
+    except Exception as error:
+        # Only what has imported the client of Kafka gets its exceptions; an audit of logs is spared its 4 MB.
+        client = sys.modules.get("confluent_kafka")
+        if client is None or not isinstance(error, client.KafkaException):
+            raise
+        raise UsageError(f"Kafka refused: {error.args[0].str()}.") from error
 
 
 _EXCEPTION = re.compile(r"(?:Caused by: )?(?:[a-z]\w*\.)+(\w+(?:Exception|Error)): (.+)")

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.types import IntegerType, LongType, ShortType
 
 from odradek_pipeline.audit.progress import Progress
 from odradek_pipeline.audit.result import Result
@@ -52,19 +53,20 @@ from odradek_pipeline.spark.frames import (
     CHECKED_TABLES,
     FACTS,
     arrow_of,
-    ddl,
     fact_frame,
     folded_states,
     frame_of,
     pairs,
     problem_rows,
     record_of,
+    struct_of,
 )
 from odradek_pipeline.spark.growing import GrowingTable
 from odradek_pipeline.spark.log_rows import SourceOptions
 from odradek_pipeline.spark.log_tables import HEADERS, OF_COORDINATORS, PROBLEM, TABLES, arrow_schema, spark_schema
 from odradek_pipeline.spark.producer_checks import OF_BATCHES, TABLES_CHECKED, Checks
 from odradek_pipeline.spark.reading import planned
+from odradek_pipeline.spark.session import runs_tasks
 from odradek_pipeline.spark.totals import FAR, Totals, by_partition
 from odradek_pipeline.spark.twice import Twice, look_twice, shared_on_spark, split_on_spark
 from odradek_pipeline.transactions.allowed import FIRST, Explained, merged_allowed
@@ -91,8 +93,9 @@ _LARGE = {"txn": "log_txns", "sequence": "sequences"}
 """Kinds of rows that workers write, and their tables."""
 SMALL_BYTES = 1 << 20
 """What is read here rather than by a job, which would take longer to start."""
-BESIDE_BYTES = 32 << 20
-"""The same of indexes and snapshots, which are read by columns: those of about 20 GB in batches of 16 KiB."""
+BESIDE_BYTES, BESIDE_BYTES_OF_PLANNER = 32 << 20, 4 << 20
+"""The same of indexes and snapshots, which are read by columns: those of about 20 GB in batches of 16 KiB, and of 3 GB
+where the driver only plans: 14 MiB of them take 60 MiB of its two processes."""
 STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
 _FILES = arrow_of(
@@ -197,7 +200,7 @@ class _Audit(SparkAudit):
         of_states, wrong = self.problems(states, claims)
         known = set(scan.problems)
         scan.problems += [found for found in of_states if found not in known] + wrong
-        claims = claims.where("problem is null").select(*CLAIM_COLUMNS)
+        claims = claims.where(F.col("problem").isNull()).select(*CLAIM_COLUMNS)
         ends = {key: of.end for key, of in totals.items()}
         beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
         self.step("checking transactions")
@@ -276,7 +279,7 @@ class _Audit(SparkAudit):
         """Those of each table."""
         names = [F.col(name) for name in ("path", "position", *PROBLEM)]
         parts = [
-            rows.where("problem is not null").select(F.lit(place).alias("place"), *names)
+            rows.where(F.col("problem").isNotNull()).select(F.lit(place).alias("place"), *names)
             for place, rows in enumerate(tables)
         ]
         found: list[list[Problem]] = [[] for _ in tables]
@@ -325,9 +328,9 @@ class _Audit(SparkAudit):
             early = late if same else folded_states(ordered[~ordered["late"]], now, levels)
             return fact_frame(late, early, count)
 
-        rows = states.where("problem is null").withColumn("late", F.lit(True))
+        rows = states.where(F.col("problem").isNull()).withColumn("late", F.lit(True))
         if not same:
-            rows = rows.unionByName(decided.where("problem is null").withColumn("late", F.lit(False)))
+            rows = rows.unionByName(decided.where(F.col("problem").isNull()).withColumn("late", F.lit(False)))
         grouped = self.grouped(rows, self.groups_of_states(), "transactional_id")
         return self.stored("facts", grouped.applyInPandas(fold, spark_schema("txnlog", **FACTS)))
 
@@ -337,7 +340,8 @@ class _Audit(SparkAudit):
         """What the files beside the segments say of producers, and problems: what is wrong with a file alone."""
         files = [file for file in self.tree.files if is_sidecar(file)]
         columns = CLAIM_COLUMNS | dict.fromkeys(PROBLEM, "object")
-        if len(files) <= FILES_PER_TASK and sum(file.size for file in files) <= BESIDE_BYTES:
+        here_bytes = BESIDE_BYTES if runs_tasks(self.spark.sparkContext.master) else BESIDE_BYTES_OF_PLANNER
+        if len(files) <= FILES_PER_TASK and sum(file.size for file in files) <= here_bytes:
             noted: list[Problem] = []
             made = claims_of(read_sidecars(files), noted).assign(**dict.fromkeys(PROBLEM))
             both = pd.concat([made, problem_rows(noted, columns)]) if noted else made
@@ -361,20 +365,20 @@ class _Audit(SparkAudit):
         by_column = zip(*rows, strict=True)
         listed = self.spark.createDataFrame(pa.table(list(map(pa.array, by_column, _FILES.types)), _FILES))
         listed = listed.repartition(tasks)
-        return self.stored("claims", listed.mapInPandas(read, ddl(columns)))
+        return self.stored("claims", listed.mapInPandas(read, struct_of(columns)))
 
     def with_facts(self, claims: DataFrame, facts: DataFrame) -> DataFrame:
         """What a coordinator says of a transaction is a claim about each of its partitions."""
         named = F.col("named")
         columns = {
             "topic": F.regexp_extract(named, r"^(.*)-(\d+)$", 1),
-            "partition": F.regexp_extract(named, r"^(.*)-(\d+)$", 2).cast("int"),
+            "partition": F.regexp_extract(named, r"^(.*)-(\d+)$", 2).cast(IntegerType()),
             "source": F.col("fact"),
             "upto": F.col("age"),
             "epoch": F.col("producer_epoch"),
             "first_offset": F.col("offset"),
             "last_offset": F.col("last_update"),
-            "last_sequence": (F.col("state") == "PrepareCommit").cast("bigint"),
+            "last_sequence": (F.col("state") == "PrepareCommit").cast(LongType()),
             "name": F.col("transactional_id"),
         }
         rows = facts.where(F.col("fact").isin(*_CLAIMS_OF_FACTS)).withColumn("named", F.explode("partitions"))
@@ -391,19 +395,24 @@ class _Audit(SparkAudit):
         of_claims = [F.col(name).alias(f"claim_{name}") for name in CLAIM_COLUMNS if name not in OF_BATCHES]
         both = [F.col(name) for name in OF_BATCHES if name in CLAIM_COLUMNS]
         # No nulls: a column of numbers with one is read as one of floats.
-        nothing = {"object": F.lit(""), "i2": F.lit(-1).cast("short"), "i4": F.lit(-1), "i8": F.lit(-1).cast("bigint")}
+        nothing = {
+            "object": F.lit(""),
+            "i2": F.lit(-1).cast(ShortType()),
+            "i4": F.lit(-1),
+            "i8": F.lit(-1).cast(LongType()),
+        }
         no_batch = [nothing[kind].alias(name) for name, kind in OF_BATCHES.items() if name not in CLAIM_COLUMNS]
         no_claim = [
             nothing[kind].alias(f"claim_{name}") for name, kind in CLAIM_COLUMNS.items() if name not in OF_BATCHES
         ]
-        producers = batches.where("producer_id >= 0")
+        producers = batches.where(F.col("producer_id") >= 0)
         rows = producers.select(F.lit(True).alias("is_batch"), *both, *of_batches, *no_claim).unionByName(
             claims.select(F.lit(False).alias("is_batch"), *both, *no_batch, *of_claims)
         )
         tasks = max(TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism, count // ROWS_PER_TASK)
         key = ("topic", "partition", "producer_id")
         ordered = rows.repartition(tasks, *key).sortWithinPartitions(*key, "is_batch", "segment", "position")
-        return self.stored("checked", ordered.mapInArrow(checks, ddl(CHECKED)))
+        return self.stored("checked", ordered.mapInArrow(checks, struct_of(CHECKED)))
 
     def timelines(self, states: DataFrame, txns: DataFrame, markers: int) -> dict[str, dict[str, float]]:
         """The table of all transactions, those of a producer in one piece; and percentiles of their steps."""
@@ -414,10 +423,10 @@ class _Audit(SparkAudit):
             records = map(TransactionRecord.of_row, states.to_dict("records"))
             return timelines(records, txns.astype(TXN_COLUMNS), levels)
 
-        records = states.where("problem is null").select(*TABLES["txnlog"])
+        records = states.where(F.col("problem").isNull()).select(*TABLES["txnlog"])
         groups = self.groups_of_states(markers)
         both = self.grouped(records, groups, "producer_id").cogroup(self.grouped(txns, groups, "producer_id"))
-        stored = self.kept("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)))
+        stored = self.kept("timelines", both.applyInPandas(join, struct_of(TIMELINE_COLUMNS)))
         wanted = []
         for name, (first, last) in STEPS.items():
             known = (F.col(first) > 0) & (F.col(last) > 0)
@@ -437,9 +446,9 @@ class _Audit(SparkAudit):
         """Where markers that are missing are instead; only transactions of their producers come to the driver."""
         who = self.spark.createDataFrame(
             sorted(set(zip(lacking["producer_id"].tolist(), lacking["epoch"].tolist(), strict=True))),
-            "producer_id bigint, marker_epoch int",
+            struct_of({"producer_id": "i8", "marker_epoch": "i4"}),
         )
-        there = txns.where("undecided").join(F.broadcast(who), ["producer_id", "marker_epoch"])
+        there = txns.where(F.col("undecided")).join(F.broadcast(who), ["producer_id", "marker_epoch"])
         return exchanged(lacking, frame_of(there.select(*TXN_COLUMNS), TXN_COLUMNS))
 
     def group_offsets(self) -> GroupOffsets:

@@ -9,12 +9,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
 
 from odradek.core.internal_topics import partition_for
 from odradek_pipeline.directories.levels import Levels
 from odradek_pipeline.logs.layout import FileKind, Problem
 from odradek_pipeline.logs.payload import TransactionRecord
-from odradek_pipeline.spark.log_tables import PROBLEM, TABLES
+from odradek_pipeline.spark.log_tables import COLUMN_TYPES, PROBLEM, TABLES
 from odradek_pipeline.transactions.allowed import ALLOWED_COLUMNS
 from odradek_pipeline.transactions.checks import BREAK_COLUMNS, SEQUENCE_COLUMNS, TXN_COLUMNS
 from odradek_pipeline.transactions.coordinators import Coordinators
@@ -27,7 +28,6 @@ __all__ = [
     "CHECKED_TABLES",
     "FACTS",
     "arrow_of",
-    "ddl",
     "decisions_of",
     "fact_frame",
     "folded_states",
@@ -35,12 +35,12 @@ __all__ = [
     "pairs",
     "problem_rows",
     "record_of",
+    "struct_of",
     "widened",
     "with_paths",
 ]
 
 _ARROW = {"object": pa.string(), "i8": pa.int64(), "i4": pa.int32(), "i2": pa.int16(), "?": pa.bool_()}
-_DDL = {"object": "string", "i8": "bigint", "i4": "int", "i2": "smallint", "?": "boolean"}
 _EMPTY = {"object": "", "?": False}
 
 CHECKED_TABLES = {
@@ -63,13 +63,14 @@ is when it was complete, -1 if it is not, and of `longest` the longest timeout o
 lie in another partition, if there were as many as are known. `odd`: the anomaly, and what is to be said of it."""
 
 
-def ddl(columns: dict[str, str]) -> str:
-    """A schema as Spark reads it from a string."""
-    return ", ".join(f"`{name}` {_DDL[kind]}" for name, kind in columns.items())
+def struct_of(columns: dict[str, str]) -> StructType:
+    """A schema for Spark. As a string it would have to be parsed, by a parser of SQL that the JVM keeps in memory."""
+    kinds = {name: "s" if kind == "object" else kind for name, kind in columns.items()}
+    return StructType([StructField(name, COLUMN_TYPES[kind][0]) for name, kind in kinds.items()])
 
 
 def arrow_of(columns: dict[str, str]) -> pa.Schema:
-    """The same as Arrow says it."""
+    """The same for Arrow."""
     return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
 
 

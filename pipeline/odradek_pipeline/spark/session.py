@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from odradek_pipeline.access.properties import parse_properties
 from odradek_pipeline.logs.files import registered
 
-__all__ = ["connector_jars", "spark_session"]
+__all__ = ["connector_jars", "runs_tasks", "spark_session"]
 
 _LOG4J = """\
 rootLogger.level=error
@@ -45,12 +45,9 @@ def spark_session(
     master: str | None = None, *, name: str = "odradek", small: bool = False, scratch: Path | None = None
 ) -> SparkSession:
     """A session; `master` None leaves it to spark-submit. `small` spares the CPU of short jobs on a busy machine."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # the JVM has some hundred threads, and each would have its own
     cores = _cores(master)
-    if cores:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name, value in _environment(small=small, cores=cores).items():
+        os.environ.setdefault(name, value)
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
@@ -97,6 +94,15 @@ def _forward(out: int, to: int) -> None:
     os.close(to)
 
 
+_MALLOC = {"MALLOC_ARENA_MAX": "2"}
+"""The JVM has some hundred threads, and each would have an arena of its own."""
+_MALLOC_OF_PLANNER = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": str(128 << 10),
+    "MALLOC_MMAP_THRESHOLD_": str(128 << 10),
+}
+"""For a JVM that only plans: what its compiler has freed goes back to the system. By itself the C library raises both
+limits as soon as something large is freed, and keeps more."""
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _OPTIONS_OF_ALL = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 """Where users say how their JVMs are to run."""
@@ -137,6 +143,17 @@ def _heap(cores: int) -> str:
 _LOCAL = re.compile(r"local(\[(?P<threads>\d+|\*)\s*(,\s*\d+\s*)?\])?")
 """`local[2, 4]` is two threads, and four attempts at each task; `local-cluster[2,1,1024]` is another master."""
 
+_PLANNER = (
+    "-Xms24m -Xmn8m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 -XX:-ShrinkHeapInSteps",
+    "-XX:CompileThresholdScaling=3",
+    "-Dsun.reflect.inflationThreshold=2147483647",
+    "-Dio.netty.allocator.maxOrder=5",
+)
+"""For a JVM that only plans, and whose memory is that of the machine that drives audits: a heap with little room beside
+what lives in it; code is compiled once it has run three times as often as usual, for most of planning runs a few times;
+no class is made for a method that is called by reflection; buffers of the network come in pieces of 256 KiB in place of
+4 MiB. Each was measured (bench/README.md)."""
+
 
 def _cores(master: str | None) -> int:
     """How many tasks run in the driver's JVM at a time; 0 where executors of their own run them, on other machines or,
@@ -146,6 +163,11 @@ def _cores(master: str | None) -> int:
         return 0
     threads = found["threads"] or "1"
     return (os.cpu_count() or 1) if threads == "*" else int(threads)
+
+
+def runs_tasks(master: str) -> bool:
+    """Whether the tasks of this master run in the driver's JVM."""
+    return _cores(master) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +195,14 @@ class _Chosen:
         said = [self.arguments, *(self.defaults.get(key, "") for key in (_OPTIONS, _OPTIONS_BEFORE))]
         said += [os.environ.get(variable, "") for variable in _OPTIONS_OF_ALL]
         return any(_COLLECTOR.search(text) for text in said)
+
+
+def _environment(*, small: bool, cores: int) -> dict[str, str]:
+    """What the JVM that is started here has in its environment, unless its user has put something else there."""
+    found = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if cores:
+        found["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return found | (_MALLOC if cores or small else _MALLOC_OF_PLANNER)
 
 
 def _settings(*, small: bool, cores: int, scratch: Path | None) -> dict[str, str]:
@@ -208,7 +238,7 @@ def _settings(*, small: bool, cores: int, scratch: Path | None) -> dict[str, str
     else:
         # It plans, and little more: a machine that drives audits needs no more memory than that.
         collector = "Serial"
-        jvm += _heap(0) + _FIRST_COMPILER
+        jvm += _FIRST_COMPILER + " " + " ".join(_PLANNER)
         if not chosen.has("spark.driver.memory"):
             settings["spark.driver.memory"] = "512m"
     if cores:

@@ -8,9 +8,10 @@ from itertools import pairwise
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.types import IntegerType
 
 from odradek_pipeline.logs.payload import TransactionRecord
-from odradek_pipeline.spark.frames import frame_of, record_of
+from odradek_pipeline.spark.frames import frame_of, record_of, struct_of
 from odradek_pipeline.transactions.checks import TXN_COLUMNS, split_outcomes
 from odradek_pipeline.transactions.coordinators import shared
 from odradek_pipeline.transactions.steps import Told
@@ -32,13 +33,13 @@ def look_twice(txns: DataFrame, facts: DataFrame | None) -> Twice:
     names = [F.col("producer_id"), F.col("marker_epoch")]
     both = of_txns.agg(F.min("outcome").alias("one"), F.max("outcome").alias("other")).select(*names, "one", "other")
     if facts is not None:
-        of_facts = facts.where("fact = 'last'").groupBy(F.col("of_producer").alias("producer_id"))
+        of_facts = facts.where(F.col("fact") == "last").groupBy(F.col("of_producer").alias("producer_id"))
         ids = of_facts.agg(F.min("transactional_id").alias("one"), F.max("transactional_id").alias("other"))
         both = both.unionByName(
-            ids.select("producer_id", F.lit(None).cast("int").alias("marker_epoch"), "one", "other")
+            ids.select("producer_id", F.lit(None).cast(IntegerType()).alias("marker_epoch"), "one", "other")
         )
     found = Twice()
-    for row in both.where("one <> other").select(*names).collect():
+    for row in both.where(F.col("one") != F.col("other")).select(*names).collect():
         if row["marker_epoch"] is None:
             found.ids.append(row["producer_id"])
         else:
@@ -50,7 +51,7 @@ def split_on_spark(spark: SparkSession, txns: DataFrame, twice: Twice) -> pd.Dat
     """The transactions with both outcomes: see `split_outcomes`, which looks at what this leaves."""
     if not twice.outcomes:
         return pd.DataFrame(columns=list(TXN_COLUMNS)).astype(TXN_COLUMNS)
-    both = spark.createDataFrame(twice.outcomes, "producer_id bigint, marker_epoch int")
+    both = spark.createDataFrame(twice.outcomes, struct_of({"producer_id": "i8", "marker_epoch": "i4"}))
     rows = _bumped(txns).join(F.broadcast(both), ["producer_id", "marker_epoch"])
     return split_outcomes(frame_of(rows.select(*TXN_COLUMNS), TXN_COLUMNS))
 
@@ -59,11 +60,12 @@ def shared_on_spark(spark: SparkSession, facts: DataFrame, twice: Twice) -> list
     """Producer ids of several transactional ids, which were folded in different places."""
     held: dict[int, list[TransactionRecord]] = {}
     if twice.ids:
-        several = spark.createDataFrame([(one,) for one in twice.ids], "of_producer bigint")
-        for row in facts.where("fact = 'last'").join(F.broadcast(several), "of_producer").collect():
+        several = spark.createDataFrame([(one,) for one in twice.ids], struct_of({"of_producer": "i8"}))
+        for row in facts.where(F.col("fact") == "last").join(F.broadcast(several), "of_producer").collect():
             held.setdefault(row["of_producer"], []).append(record_of(row))
     return [shared(producer_id, one, other) for producer_id, of in sorted(held.items()) for one, other in pairwise(of)]
 
 
 def _bumped(txns: DataFrame) -> DataFrame:
-    return txns.where("marker_offset >= 0 and batches > 0 and marker_epoch = epoch + 1")
+    ended = (F.col("marker_offset") >= 0) & (F.col("batches") > 0)
+    return txns.where(ended & (F.col("marker_epoch") == F.col("epoch") + 1))

@@ -184,6 +184,10 @@ class Between:
         self.refuses: dict[str, tuple[int, str, int]] = {}
         """By the end of a path: the status, the code, and how often."""
         self.refused = 0
+        self.expired = ""
+        """A key: what is signed with it is refused."""
+        self.first: dict[str, Callable[[], None]] = {}
+        """By the end of a path: what happens when it is asked for the first time, before that is passed on."""
         between = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -200,6 +204,12 @@ class Between:
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         path = handler.path.partition("?")[0]
+        for end in [one for one in self.first if path.endswith(one)]:
+            self.first.pop(end)()
+        if self.expired and f"Credential={self.expired}/" in handler.headers.get("Authorization", ""):
+            self.refused += 1
+            self.send(handler, 403, {"Content-Type": "application/xml"}, b"<Error><Code>ExpiredToken</Code></Error>")
+            return
         for end, (status, code, left) in list(self.refuses.items()):
             if path.endswith(end) and left:
                 self.refuses[end] = status, code, left - 1
@@ -251,6 +261,76 @@ def test_a_store_that_refuses_for_a_while_is_asked_again(
     between.refuses = {"/orders-0/00000000000000000000.log": (status, code, 6)}
     result = audit_logs([path_of(between.uri("backup/broker-1"))])
     assert 6 == between.refused
+    assert plain(audit_logs([directory])) == plain(result)
+
+
+class Clock:
+    """Time that passes only while an audit waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.then: dict[float, Callable[[], None]] = {}
+        """What happens once so many seconds have passed."""
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for at in [one for one in self.then if one <= self.now]:
+            self.then.pop(at)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(files, "time", clock)
+    return clock
+
+
+def test_a_store_may_be_busy_for_a_minute_by_itself_but_not_for_good(
+    store: Store, between: Between, recorded: Recorded, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = recorded("hang")
+    store.put(directory, "backup/broker-1")
+    monkeypatch.setattr(files, "WAITS_S", (15.0,))
+    log = "/orders-0/00000000000000000000.log"
+    between.refuses = {log: (503, "SlowDown", 1 << 30)}
+    clock.then[60.0] = between.refuses.clear
+    result = audit_logs([path_of(between.uri("backup/broker-1"))])
+    assert between.refused >= 4
+    assert 60.0 == clock.now, "and no longer than it is busy"
+    assert plain(audit_logs([directory])) == plain(result)
+    between.refuses = {log: (503, "SlowDown", 1 << 30)}
+    with pytest.raises(StoreError, match=r"cannot be reached"):
+        audit_logs([path_of(between.uri("backup/broker-1"))])
+    assert 165.0 <= clock.now <= 60.0 + files.PATIENCE_S
+
+
+def test_keys_that_expire_in_the_middle_are_looked_for_anew(
+    store: Store, between: Between, recorded: Recorded, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where something writes new keys to a file now and then: a client reads it when it is made."""
+    directory = recorded("hang")
+    store.put(directory, "backup/broker-1")
+    keys = tmp_path / "credentials"
+
+    def write(key: str) -> None:
+        keys.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = secret\n")
+
+    def expire() -> None:
+        between.expired = "older"
+
+    write("older")
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.5")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    between.first["/orders-0/00000000000000000000.log"] = expire
+    clock.then[0.02] = lambda: write("newer")
+    result = audit_logs([path_of(between.uri("backup/broker-1"))])
+    assert between.refused > 0
+    assert clock.now < 1.0
     assert plain(audit_logs([directory])) == plain(result)
 
 

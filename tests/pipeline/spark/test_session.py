@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_an_audit_on_spark_says_nothing_on_standard_error(tmp_path: Path) -> Non
     assert "logs: ok" in done.stdout
 
 
+def test_an_audit_of_logs_parses_no_sql(recorded: Callable[[str], Path], tmp_path: Path) -> None:
+    """The parser of SQL takes 10 MB of the driver's memory: columns and schemas are made of objects, not of strings."""
+    classes = tmp_path / "classes.log"
+    environment = os.environ | {"JDK_JAVA_OPTIONS": f"-Xlog:class+load:file={classes}"}
+    command = [sys.executable, "-m", "odradek", "audit", "logs", str(recorded("hang")), "--master", "local[1]"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "hangs in orders-0 since offset 36" in done.stdout
+    loaded = classes.read_text()
+    assert " org.apache.spark.sql.catalyst.parser.AbstractSqlParser " in loaded, "every session has one"
+    assert " org.antlr.v4.runtime.atn." not in loaded, "it has parsed something"
+
+
 def test_a_jvm_that_is_all_of_spark_compiles_little(tmp_path: Path) -> None:
     options = {
         (small, cores): session._settings(small=small, cores=cores, scratch=tmp_path)["spark.driver.defaultJavaOptions"]
@@ -58,7 +73,8 @@ def test_a_jvm_that_is_all_of_spark_compiles_little(tmp_path: Path) -> None:
         for cores in (0, 1, 64)
     }
     assert "-XX:TieredStopAtLevel=1" in options[False, 1]
-    assert " -Xms48m -Xmn16m " in options[False, 0], "the driver of a cluster plans, and little more"
+    assert " -Xms24m -Xmn8m " in options[False, 0], "the driver of a cluster plans, and little more"
+    assert " -XX:CompileThresholdScaling=3 " in options[False, 0]
     assert " -Xms64m -Xmn32m " in options[False, 1], "the heap begins small"
     assert " -Xms160m -Xmn128m " in options[False, 64]
     for said in options.values():
@@ -95,6 +111,16 @@ def test_a_collector_that_the_user_has_chosen_is_the_only_one(
 )
 def test_how_many_tasks_the_drivers_jvm_runs(master: str | None, cores: int) -> None:
     assert cores == session._cores(master)
+    assert session.runs_tasks(master or "yarn") is (cores > 0)
+
+
+def test_a_jvm_that_only_plans_gives_back_what_is_freed() -> None:
+    planner, all_of_spark = (session._environment(small=False, cores=cores) for cores in (0, 4))
+    assert "1" == planner["MALLOC_ARENA_MAX"]
+    assert "131072" == planner["MALLOC_TRIM_THRESHOLD_"]
+    assert "SPARK_LOCAL_IP" not in planner, "its workers are elsewhere"
+    assert "2" == all_of_spark["MALLOC_ARENA_MAX"]
+    assert "MALLOC_TRIM_THRESHOLD_" not in all_of_spark
 
 
 def test_the_driver_of_a_cluster_is_as_its_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,13 +162,14 @@ from odradek_pipeline.spark.session import spark_session
 spark = spark_session("local[1]")
 factory = spark._jvm.java.lang.management.ManagementFactory
 print(*factory.getRuntimeMXBean().getInputArguments())
+print("arenas=" + spark._jvm.System.getenv("MALLOC_ARENA_MAX"))
 """
-    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path)}
+    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path), "MALLOC_ARENA_MAX": "3"}
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300, check=True
     )
     said = done.stdout.split()
-    assert {"-Dsite.extra=a", "-Dsite.default=b", "-Xmn32m", "-XX:+UseParallelGC"} < set(said)
+    assert {"-Dsite.extra=a", "-Dsite.default=b", "-Xmn32m", "-XX:+UseParallelGC", "arenas=3"} < set(said)
     assert "-XX:+UseSerialGC" not in said
     assert said.index("-XX:TieredStopAtLevel=1") < said.index("-XX:TieredStopAtLevel=4"), "the last one counts"
 
