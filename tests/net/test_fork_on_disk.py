@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient
+from tests.net.copies import copy_while_it_runs
 from tests.net.test_fork import TIMEOUT_S, committed, hang, produce, read, settings, stable_end
 
 from odradek.cli.usage import UsageError
 from odradek.log.file_store import FileStore
 from odradek.net import disk
-from odradek.net.snapshot_dir import CUT_BYTES, MARK
+from odradek.net.fork_dir import SnapshotFiles
+from odradek.net.snapshot_dir import MARK
 from odradek.testing import Cluster, Snapshot
 
 pytestmark = pytest.mark.client
@@ -99,8 +101,35 @@ def test_a_fork_shares_the_files_that_nobody_writes_to(kept: Snapshot, tmp_path:
         assert shared[last] != forked[last]
 
 
+def test_a_fork_lacks_the_last_indexes_until_it_stops_cleanly(kept: Snapshot, tmp_path: Path) -> None:
+    """While it runs its directory is as that of any process; a clean stop leaves what it left in the snapshot."""
+    assert kept.directory is not None
+    folders = [folder.name for folder in kept.directory.iterdir() if folder.is_dir() and folder.name[:2] != "__"]
+    assert ["orders-0"] == folders
+    before = digests(kept.directory / "orders-0")
+    last = max(name for name in before if name.endswith(".log")).removesuffix(".log")
+    with Cluster(from_=kept, data_dir=tmp_path / "fork"):
+        running = digests(tmp_path / "fork" / "orders-0")
+        assert {f"{last}.index", f"{last}.timeindex"} == before.keys() - running.keys()
+        copy_while_it_runs(tmp_path / "fork", tmp_path / "killed")
+    assert before == digests(tmp_path / "fork" / "orders-0")
+    for path in (tmp_path / "fork", tmp_path / "killed"):
+        with Cluster(data_dir=path) as again:
+            assert [*"0123456789o"] == first_letters(again, 11)
+            assert 10 == stable_end(again)
+            assert [] == again.warnings
+        assert before.keys() == digests(path / "orders-0").keys()
+
+
+def test_a_fork_whose_process_ended_while_it_was_made_is_no_data_directory(kept: Snapshot, tmp_path: Path) -> None:
+    assert kept.directory is not None
+    SnapshotFiles(kept.directory).make(str(tmp_path))
+    with pytest.raises(UsageError, match=r"has no meta\.properties and is not empty"):
+        Cluster(data_dir=tmp_path).__enter__()
+
+
 def test_a_large_last_segment_ends_with_the_snapshot(tmp_path: Path) -> None:
-    config = CONFIG | {"log.segment.bytes": 16 * CUT_BYTES}
+    config = CONFIG | {"log.segment.bytes": 16 * 1024 * 1024}
     with Cluster(data_dir=tmp_path / "origin", topics=["orders"], config=config) as origin:
         for number in range(8):
             produce(origin, f"{number}{LARGE}")

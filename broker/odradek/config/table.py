@@ -436,7 +436,14 @@ class TopicConfig(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def resolve(cls, overrides: Mapping[str, str], config: Config) -> Self:
-        """The settings of a topic with these overrides, which the controller has validated before."""
+        """The settings of a topic with these overrides, which the controller has validated before.
+
+        The brokers of a cluster, and forks, ask for the same ones again.
+        """
+        question = cls, id(config), frozenset(overrides.items())
+        known = _RESOLVED.get(question)
+        if known is not None and known[0] is config and isinstance(known[1], cls):
+            return known[1]
         values: dict[str, Value] = {}
         for name, key in TOPIC_KEYS.items():
             text = overrides.get(name)
@@ -444,7 +451,16 @@ class TopicConfig(Struct, frozen=True, kw_only=True):
         if values["internal_segment_bytes"] is not None:
             # Kafka's way to have segments below the public minimum; `segment_bytes` is what a log obeys.
             values["segment_bytes"] = values["internal_segment_bytes"]
-        return replace(cls(), **values)
+        resolved = replace(cls(), **values)
+        if len(_RESOLVED) >= _RESOLVED_MAX:
+            _RESOLVED.clear()
+        _RESOLVED[question] = config, resolved
+        return resolved
+
+
+_RESOLVED_MAX = 64
+_RESOLVED: dict[tuple[type[TopicConfig], int, frozenset[tuple[str, str]]], tuple[Config, TopicConfig]] = {}
+"""Settings of topics, by their overrides and the identity of the configuration, which is kept beside them."""
 
 
 def _lacks(release: Release, feature: str, level: int) -> str:

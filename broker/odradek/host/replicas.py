@@ -170,7 +170,8 @@ class Replicas:
             key = (topic.name, index)
             held = node.partitions.get(key)
             if registered.leader != node.node_id:
-                self._resign(topic.name, index)
+                if held is not None or key in self._to_lead or node.purgatory.waits:
+                    self._resign(topic.name, index)
             elif held is None and begun >= LED_AT_ONCE and topic.name not in INTERNAL_TOPICS:
                 self._lead_later((key,))
             elif held is None or held.leader_epoch != registered.leader_epoch:
@@ -252,9 +253,10 @@ class Replicas:
         if log.leader_epoch > registered.leader_epoch:
             # We hear of it too late: the leader after us has taken the log over already.
             return
-        for gone in log.behind.keys() - set(registered.replicas):
-            # Where a replica ended that is none any more says nothing, should its broker get one again.
-            del log.behind[gone]
+        if log.behind:
+            for gone in log.behind.keys() - set(registered.replicas):
+                # Where a replica ended that is none any more says nothing, should its broker get one again.
+                del log.behind[gone]
         partition = Partition(
             topic=topic.name,
             topic_id=topic.id,
@@ -335,7 +337,7 @@ class Replicas:
         """Adopt changes of topics and of brokers in the partitions that they may concern."""
         partitions = self._node.partitions
         changed = _changed_configs(before, after)
-        if before.brokers is not after.brokers or any(kind == ResourceType.BROKER for kind, _ in changed):
+        if _in_service(before) != _in_service(after) or any(kind == ResourceType.BROKER for kind, _ in changed):
             concerned = dict.fromkeys(partitions)
         else:
             topics = [
@@ -365,6 +367,10 @@ class Replicas:
         registered = node.metadata.image.partition(name, index)
         if registered is not None and registered.leader_epoch == partition.leader_epoch:
             self.replication.adopt(partition, registered)
+
+
+def _in_service(image: MetadataImage) -> set[int]:
+    return {node_id for node_id, broker in image.brokers.items() if not broker.fenced}
 
 
 def _changed_configs(before: MetadataImage, after: MetadataImage) -> list[tuple[int, str]]:

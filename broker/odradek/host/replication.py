@@ -6,7 +6,7 @@ A replica of another broker is an acknowledged offset (`log.followers`); the lea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,9 @@ class Replication:
         self._unsure: dict[tuple[str, int], Partition] = {}
         """Partitions whose ISR may have to change."""
         self._proposing = False
+        self._lags: dict[tuple[int, ...], dict[int, int]] = {}
+        """Delays (ms) of several brokers, as of `_lags_as_of`."""
+        self._lags_as_of: tuple[Mapping[tuple[int, str], Mapping[str, str]], frozenset[int]] | None = None
 
     def adopt(self, partition: Partition, registered: PartitionImage) -> None:
         """Adopt the replicas, the ISR and the brokers' delays of a partition."""
@@ -51,7 +54,7 @@ class Replication:
         moved = partition.replicate(
             replicas=registered.replicas,
             in_sync=registered.isr,
-            lags={each: self._lag_ms(each) for each in others},
+            lags=self._lags_ms(others),
             alive=[each for each in others if image.is_alive(each)],
             new=registered.adding_replicas,
             epoch=registered.partition_epoch,
@@ -70,10 +73,20 @@ class Replication:
             if registered is not None and registered.leader_epoch == partition.leader_epoch:
                 self.adopt(partition, registered)
 
-    def _lag_ms(self, broker: int) -> int:
-        node = self._node
-        default = node.settings.at_start.odradek_replica_lag_ms
-        return NEVER if broker in node.cluster.unheard else node.metadata.image.replica_lag_ms(broker, default)
+    def _lags_ms(self, brokers: Sequence[int]) -> Mapping[int, int]:
+        """The delays of these brokers; asked once for all partitions with the same replicas."""
+        node, ids = self._node, tuple(brokers)
+        image, unheard = node.metadata.image, node.cluster.unheard
+        known = self._lags_as_of
+        if known is None or known[0] is not image.configs or known[1] != unheard:
+            self._lags_as_of, self._lags = (image.configs, unheard), {}
+        lags = self._lags.get(ids)
+        if lags is None:
+            default = node.settings.at_start.odradek_replica_lag_ms
+            lags = self._lags[ids] = {
+                each: NEVER if each in unheard else image.replica_lag_ms(each, default) for each in ids
+            }
+        return lags
 
     def appended(self, partition: Partition) -> None:
         """Records were appended that some replicas do not have yet."""
@@ -145,6 +158,9 @@ class Replication:
         self._appended(partition)
 
     def _look_again(self, partition: Partition) -> None:
+        if partition.followers.are_level:
+            self._node.timers.set(_timer(partition), None, _nothing)
+            return
         self._plan(partition)
         if self._wanted(partition) is not None:
             self._unsure[partition.key] = partition

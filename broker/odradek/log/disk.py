@@ -92,6 +92,9 @@ class Disk(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it; there may be none of this name."""
 
+    def complete(self, *names: str) -> None:
+        """Have these files, if they were left out when a fork was made, and nothing has taken their place."""
+
     def warn(self, name: str, reason: str) -> None:
         """Report to the operator a file with unexpected content."""
 

@@ -133,6 +133,12 @@ class FileLog(Log):
         """Why nothing is appended any more: what the device has is not known."""
         self._last: tuple[int, SegmentIndex, memoryview | None] | None = None
         """The last segment of the process before, until `begin`; with its bytes, if its file has no others."""
+        self._found: tuple[int, int, list[tuple[int, int]]] | None = None
+        """The end, the number of segments and the epochs of what the process before has left as a clean stop does."""
+        self._is_in_order = False
+        """Whether the last segment has indexes that can be trusted."""
+        self._has_empty_end = False
+        """Whether that is no more than an empty file, with empty indexes."""
         self._is_cut = False
         """Whether there were other bytes behind it, or other segments."""
         self._gaps = Gaps(store.disk)
@@ -212,8 +218,10 @@ class FileLog(Log):
         self._has_new_names = True
 
     def _write_epochs(self) -> None:
+        if not self.folder or self.is_gone:
+            return
         epochs = self.epochs.entries()
-        if self.folder and not self.is_gone and epochs != self._epochs_written:
+        if epochs != self._epochs_written:
             self.disk.write(f"{self.folder}/{LEADER_EPOCHS}", write_epochs(epochs), flush=self.syncs)
             self._epochs_written = epochs
 
@@ -356,7 +364,9 @@ class FileLog(Log):
         active.capacity = active.size
         if active.is_read:
             self._write_indexes(active)
-        # Else nothing was appended, and its indexes are those that the process before has left.
+        else:
+            # Nothing was appended, and its indexes are those that the process before has left, or a fork's snapshot.
+            self._complete(active.base_offset)
         # A segment before the mark is trusted with its indexes, and the device may not have these.
         self.recovery_point = min(self.recovery_point, active.base_offset)
 
@@ -375,6 +385,10 @@ class FileLog(Log):
         else:
             self.disk.remove(self._name(base, TXN_INDEX))
 
+    def _complete(self, base_offset: int) -> None:
+        """Have the indexes of a segment that a fork was made without."""
+        self.disk.complete(*(self._name(base_offset, suffix) for suffix in (INDEX, TIME_INDEX, TXN_INDEX)))
+
     def _write_snapshot(self) -> None:
         """The producers as of the end of the log."""
         self.snapshot()
@@ -387,14 +401,27 @@ class FileLog(Log):
         if self._failure:
             raise DiskError(self._failure)
         active = self._active
+        if self._is_as_found():
+            self._active = None
+            self._complete(self.end_offset if active is None else active.base_offset)
+            return []
         if isinstance(active, ActiveFile):
             self._active = None
             self._finish(active)
+        else:
+            self._complete(self.end_offset)
         self._write_epochs()
         if self.end_offset == 0:
             return []
         self._write_snapshot()
         return [*self._names_to_flush(), f"{self.folder}/{LEADER_EPOCHS}", self.folder]
+
+    def _is_as_found(self) -> bool:
+        """Whether the clean stop before has left all files as this one would."""
+        active = self._active
+        return self._found == (self.end_offset, len(self.segments), self.epochs.entries()) and (
+            active is None or (isinstance(active, ActiveFile) and active.is_untouched)
+        )
 
     def advance_start(self, offset: int) -> list[Segment]:
         before = self.start_offset
@@ -411,6 +438,7 @@ class FileLog(Log):
             return
         super().truncate(offset)
         self._truncations += 1
+        self._found = None
         last = self.segments[-1] if self.segments else None
         if last is not None:
             self.disk.write(self._name(last.base_offset, LOG), bytes(last.buffer[: last.size]), flush=True)
@@ -526,6 +554,7 @@ class FileLog(Log):
         self._has_new_names, other._has_new_names = other._has_new_names, self._has_new_names
         self._flushed_at, other._flushed_at = other._flushed_at, self._flushed_at
         self._failure, other._failure = other._failure, self._failure
+        self._found, other._found = other._found, self._found
         # A flush that is under way says nothing about the files that lie here now.
         self._truncations += 1
         other._truncations += 1
@@ -568,6 +597,9 @@ class FileLog(Log):
         self.recovery_point = self.end_offset if store.was_clean else min(self.recovery_point, self.end_offset)
         self._load_epochs()
         self._load_producers(checked_from, there)
+        epochs = self.epochs.entries()
+        if self._is_in_order and epochs == self._epochs_written and segment_file(self.end_offset, SNAPSHOT) in there:
+            self._found = self.end_offset, len(self.segments), epochs
 
     def _tell_lost(self, start: int, flushed: int) -> None:
         """Report records that checkpoints know of, and that no segment has."""
@@ -661,6 +693,9 @@ class FileLog(Log):
                 self._cut(base, index, view, bases[number + 1 :], there)
                 following = None
             if following is None:
+                ends = (LOG, INDEX, TIME_INDEX)
+                self._has_empty_end = not any(there.get(segment_file(base, suffix), 1) for suffix in ends)
+                self._is_in_order = trusted and (self._is_in_order or self._has_empty_end)
                 self._resume(base, index, view, now, is_whole=index.size == size)
                 break
             self._take_checked(base, index, following, now)
@@ -689,10 +724,13 @@ class FileLog(Log):
             newest = last_timestamp(self.disk.read(names[2]) or b"")
         except DamagedFile:
             entry = newest = None
+        else:
+            self._is_in_order = entry is None
         if entry is None:
             return self._read(base, size, checks=False)
         view = self.disk.map_to_read(names[0])
         index = walk_end(view, base, entry=entry, newest=newest) if len(view) == size else None
+        self._is_in_order = index is not None
         return (view, index) if index is not None else self._read(base, size, checks=False)
 
     def _cut(
@@ -750,6 +788,8 @@ class FileLog(Log):
         (base, index, view), self._last = self._last, None
         name = self._name(base, LOG)
         if not index.size:
+            if self._has_empty_end:
+                return
             self.disk.write(name, b"", flush=self._is_cut)
             for suffix in (INDEX, TIME_INDEX):
                 # A Kafka that was killed has left the room there that it had reserved.

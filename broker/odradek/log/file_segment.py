@@ -160,6 +160,11 @@ class ActiveFile(Segment):
         """See `Segment`; what this process has written to a mapped file does not count."""
         return _modified(self, self._disk)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether its file is as the process before has left it."""
+        return self._file is None
+
     def end_file(self) -> None:
         """Cut the file behind its last batch. Raises `DiskError`."""
         if self._file is not None:

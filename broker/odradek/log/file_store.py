@@ -95,26 +95,31 @@ class FileStore(LogStore):
         """Folders that were set aside: the metadata does not know them, or another log needs their name."""
         self._loaded: dict[str, FileLog] = {}
         """Logs of the process before, by folder."""
+        self._checkpoints: dict[str, bytes] = {}
+        """What the checkpoints are to have."""
+        self._written: dict[str, bytes] = {}
+        """What they have."""
         self.recovery_points = self._offsets(RECOVERY_POINTS)
         self.log_starts = self._offsets(LOG_STARTS)
         self.cleaned = self._offsets(CLEANED_OFFSETS)
         self._found = frozenset(disk.folders())
         for name in sorted(self._found):
             self._open_folder(name)
-        self._checkpoints: dict[str, bytes] = {}
-        """What the checkpoints are to have."""
-        self._written: dict[str, bytes] = {}
-        """What they have."""
         self._writing = Lock()
         """Held while they are written, now or by work that was put off."""
 
     def _offsets(self, name: str) -> dict[tuple[str, int], int]:
         data = self.disk.read(name)
+        if data is None:
+            return {}
         try:
-            return {} if data is None else read_offsets(data)
+            offsets = read_offsets(data)
         except DamagedFile as error:
             self.disk.warn(name, f"{error}; it is written anew")
             return {}
+        if self.was_clean:
+            self._written[name] = data
+        return offsets
 
     def _open_folder(self, name: str) -> None:
         folder = read_folder(name)

@@ -142,6 +142,11 @@ class Followers:
         log.mark = mark
         return True
 
+    @property
+    def are_level(self) -> bool:
+        """Whether every replica is in sync and has all records: there is nothing to plan, or to propose."""
+        return not self._slow and not self.joining and len(self.in_sync) == len(self._replicas)
+
     def next_at(self) -> int | None:
         """Time (ms) of the next acknowledgement."""
         return min((at for each in self._slow.values() if (at := each.next_at) is not None), default=None)

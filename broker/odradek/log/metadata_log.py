@@ -31,6 +31,8 @@ class MetadataFileLog(ReplicatedLog):
         super().__init__(store, topic_id=topic_id, index=index, config=config)
         self.quorum: QuorumState | None = None
         """The metadata log of the process before."""
+        self._quorum_written: QuorumState | None = None
+        """What its file says."""
         self.leader_epoch = 0  # a quorum's first epoch is 1
         self._ended = 0
         """Where the log of the process before ended, if that has stopped cleanly."""
@@ -57,7 +59,7 @@ class MetadataFileLog(ReplicatedLog):
         data = self.disk.read(name)
         if data:
             try:
-                self.quorum = read_quorum_state(data)
+                self.quorum = self._quorum_written = read_quorum_state(data)
             except DamagedFile as error:
                 self.disk.warn(name, f"{error}; it is written anew")
         self.leader_epoch = max(0, self.leader_epoch, -1 if self.quorum is None else self.quorum.leader_epoch)
@@ -109,10 +111,18 @@ class MetadataFileLog(ReplicatedLog):
         self._write_empty()
         self._write_epochs()
 
+    def trade_files(self, other: FileLog) -> None:
+        super().trade_files(other)
+        assert isinstance(other, MetadataFileLog), "a copy is of the same kind"
+        self._quorum_written, other._quorum_written = other._quorum_written, self._quorum_written
+
     def adopt_quorum(self, quorum: QuorumState) -> None:
         """Keep who leads the quorum, and in which epoch."""
+        if quorum == self._quorum_written:
+            return
         self.quorum = quorum
         self.disk.write(f"{self.folder}/{QUORUM_STATE}", write_quorum_state(quorum), flush=True)
+        self._quorum_written = quorum
 
     def catch_up(self, replica: int) -> None:
         """See `Log`: a voter that has heard of the leader keeps it."""

@@ -96,7 +96,8 @@ class Partition:
         self.rules = _rules(self.topic, config, ahead_ms=self.log.store.clients_ahead_ms)
         """The validation of records of clients."""
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self.log.configure(config)
+        if self.log.config is not config:  # one that was opened just now has it
+            self.log.configure(config)
 
     def _replay(self) -> None:
         """Fold the batches of earlier leaders; verification guards are volatile and lost."""

@@ -77,7 +77,7 @@ class ReplicatedLog(FileLog):
 
     def truncate(self, offset: int) -> None:
         super().truncate(offset)
-        if self.copies is not None:
+        if self.copies is not None and self.copies.logs:
             self.copies.truncate(self.end_offset)
 
     def replace(self, old: Sequence[Segment], new: Segment | None) -> bool:
@@ -108,7 +108,7 @@ class ReplicatedLog(FileLog):
 
     def catch_up(self, replica: int) -> None:
         super().catch_up(replica)
-        if self.copies is not None:
+        if self.copies is not None and self.copies.logs:
             self.copies.follow(replica)
 
 

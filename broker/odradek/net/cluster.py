@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage, PartitionImage
     from odradek.net.beginning import Began, Piece
     from odradek.net.cluster_dir import ClusterDir
+    from odradek.net.fork_dir import SnapshotFiles
     from odradek.net.listener_tls import ListenerTls
     from odradek.net.recording import Record
     from odradek.net.snapshot import ClusterSnapshot
@@ -650,6 +651,7 @@ async def start_cluster(
             snapshot = snapshot.for_recording()
     outside = outside or Outside(loop)
     made_dir: Path | None = None
+    made_of: Mapping[str, SnapshotFiles] = {}
     asked_id = cluster_id
     bound: list[Mapping[str, Port]] = []
     warned: list[str] = []
@@ -659,13 +661,14 @@ async def start_cluster(
             outside.clock = snapshot.clock(outside.machine)
             if snapshot.directory is not None:
                 from odradek.net.apart import check_apart
-                from odradek.net.snapshot_dir import fork_directory, place_for_fork
+                from odradek.net.fork_dir import fork_directory, place_for_fork
 
                 if data_dir is None:
                     data_dir = made_dir = place_for_fork(snapshot.directory)
                 else:
                     check_apart(data_dir)
-                fork_directory(snapshot.directory, data_dir)
+                made_of = snapshot.files
+                fork_directory(snapshot.directory, made_of, data_dir)
         random = Random(seed)
         if data_dir is not None:
             if sys.platform == "win32":
@@ -681,7 +684,7 @@ async def start_cluster(
                 new_cluster_id=partial(_cluster_id, random),
                 syncs=sync,
                 names_directories=config.release.names_directories,
-                is_fork=snapshot is not None,
+                made_of=made_of,
                 goes_with_cluster=made_dir is not None,
                 outside=outside,
                 new_id=partial(random.randbytes, ID_BYTES),
@@ -772,6 +775,8 @@ async def start_cluster(
         raise UsageError(str(refused)) from refused
     if outside.has_sockets:
         await listen_everywhere(cluster)
+    if opened_dir is not None:
+        opened_dir.serves()
     return cluster
 
 

@@ -26,6 +26,7 @@ from odradek.net.data_dir import DataDir
 if TYPE_CHECKING:
     from odradek.broker import Logger, Node
     from odradek.metadata.image import MetadataImage
+    from odradek.net.fork_dir import SnapshotFiles
     from odradek.net.outside import Calls, Handle, Outside
 
 __all__ = ["ClusterDir"]
@@ -49,14 +50,15 @@ class ClusterDir:
         new_cluster_id: Callable[[], str],
         syncs: bool = False,
         names_directories: bool = True,
-        is_fork: bool = False,
+        made_of: Mapping[str, SnapshotFiles] | None = None,
         goes_with_cluster: bool = False,
         outside: Outside,
         new_id: Callable[[], bytes],
     ) -> None:
         """Open the directories, or make them. `node_ids` and `cluster_id` are None where any will do.
 
-        The disk and the time come from `outside`; `new_id` gives each new directory its id. One that
+        The disk and the time come from `outside`; `new_id` gives each new directory its id. Those of a fork were
+        `made_of` these files, by the broker's folder, or "". One that
         `goes_with_cluster` is removed at its end: nothing in it waits for the device, and it is not left in order.
 
         Raises `UsageError` where they cannot be used; then they are left as they were.
@@ -83,7 +85,7 @@ class ClusterDir:
                     voters=tuple(sorted(each for each in places if each is not None)) if len(places) > 1 else (),
                     syncs=syncs,
                     names_directories=names_directories,
-                    is_fork=is_fork,
+                    made_of=(made_of or {}).get("" if places[node_id] == path else places[node_id].name),
                     disk_of=outside.disk,
                     new_id=new_id,
                 )
@@ -104,6 +106,8 @@ class ClusterDir:
             if self.was_new and others:
                 raise DamagedFile(f"it has {counted(len(others), 'log')}, and no metadata: half a copy")
             self.store.begin()
+            for one in self.dirs.values():
+                one.disk.begun()
         except (DamagedFile, DiskError) as error:
             self._release(opened.values())
             raise UsageError(f"The data directory {path} cannot be used: {error}.") from None
@@ -157,9 +161,12 @@ class ClusterDir:
         if all(one.disk.waits_for_device for one in self.dirs.values()):
             self._look(nodes, calls)
             return
+        self._timer = calls.call_later(LOOK_S, self._look, nodes, calls)
+
+    def serves(self) -> None:
+        """Clients may come: from now on a fork waits for the device as well, unless its directory goes with it."""
         for one in self.dirs.values():
             one.disk.waits_for_device = not self._goes_with_cluster
-        self._timer = calls.call_later(LOOK_S, self._look, nodes, calls)
 
     def go_back(self, image: MetadataImage) -> None:
         """The metadata is that of an earlier time: lead logs in its leader epochs, though they know later ones.

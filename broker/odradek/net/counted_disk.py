@@ -74,6 +74,9 @@ class CountedDisk:
     def remove(self, name: str) -> None:
         self.ask(partial(self._disk.remove, name))
 
+    def complete(self, *names: str) -> None:
+        self.ask(partial(self._disk.complete, *names))
+
     def later(self, work: Callable[[], None]) -> None:
         """Do it at once: when another thread ends it would be one more thing that comes from outside."""
         self._disk.do(work)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from odradek.broker import Logger
     from odradek.log.disk import Disk
     from odradek.metadata.image import MetadataImage
+    from odradek.net.fork_dir import SnapshotFiles
 
 __all__ = ["DataDir"]
 
@@ -37,6 +38,12 @@ BOOTSTRAP_BEFORE = "bootstrap.checkpoint"
 
 def _itself(disk: LocalDisk) -> Disk:
     return disk
+
+
+def _forked(path: Path, log: Logger, made_of: SnapshotFiles) -> LocalDisk:
+    from odradek.net.fork_dir import ForkedDisk  # most directories are of no fork
+
+    return ForkedDisk(path, log, made_of)
 
 
 def _new_id() -> bytes:
@@ -58,14 +65,14 @@ class DataDir:
         voters: tuple[int, ...] = (),
         syncs: bool = False,
         names_directories: bool = True,
-        is_fork: bool = False,
+        made_of: SnapshotFiles | None = None,
         disk_of: Callable[[LocalDisk], Disk] = _itself,
         new_id: Callable[[], bytes] = _new_id,
     ) -> None:
         """Open it, or make it. `node_id` and `cluster_id` are None where any will do; the rest as for `FileStore`.
 
-        Nothing that is there changes before `begin`. A fork was not there before: until it has `started` it waits for
-        no device. The store gets what `disk_of` makes of the disk; `new_id` gives a new directory its id. Without
+        Nothing that is there changes before `begin`. That of a fork was `made_of` these files just now: it waits for no
+        device yet. The store gets what `disk_of` makes of the disk; `new_id` gives a new directory its id. Without
         `names_directories` the files are those of a release before 3.7.
 
         Raises `UsageError` where it cannot be used.
@@ -85,15 +92,15 @@ class DataDir:
             ) from None
         except OSError as error:
             raise UsageError(f"The data directory {path} cannot be made: {error.strerror}.") from None
-        self.disk = LocalDisk(path, log)
-        self.disk.waits_for_device = not is_fork
+        self.disk = LocalDisk(path, log) if made_of is None else _forked(path, log, made_of)
+        self.disk.waits_for_device = made_of is None
         try:
             self.meta = self._own(node_id, cluster_id, new_cluster_id)
             _allow_descriptors()
             self.store = FileStore(
                 disk_of(self.disk), node_id=self.meta.node_id, now=now, unique=_unique, voters=voters, syncs=syncs
             )
-            self.store.settles_late = is_fork
+            self.store.settles_late = made_of is not None
             self.store.marks_epoch = names_directories
             self.store.path = os.fspath(path.absolute())
             self.store.directories = (self.meta.directory_id,) if self.meta.directory_id else ()

@@ -145,6 +145,9 @@ class LocalDisk:
             self._log.error("disk_failed", reason=reason)
         return DiskError(reason)
 
+    def begun(self) -> None:
+        """The logs were opened, and change from now on."""
+
     def _full(self, name: str) -> str:
         return f"{self._root}/{name}"
 
@@ -286,6 +289,9 @@ class LocalDisk:
             pass
         except OSError as error:
             raise self._failed(error, path) from None
+
+    def complete(self, *names: str) -> None:
+        """See `Disk`: nothing was left out here."""
 
     def warn(self, name: str, reason: str) -> None:
         self._log.warning("file_damaged", file=self._full(name), reason=reason)

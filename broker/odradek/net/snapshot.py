@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.log.log_store import LogStore
     from odradek.metadata.image import MetadataImage
     from odradek.net.beginning import Began, Piece
+    from odradek.net.fork_dir import SnapshotFiles
     from odradek.releases.release import Release
 
 __all__ = ["ClusterSnapshot", "settings_of_fork"]
@@ -108,6 +109,14 @@ class ClusterSnapshot:
     def clock(self, machine: Callable[[], int]) -> Clock:
         """A clock that goes on from the moment of the snapshot, or stands still there."""
         return Clock(machine, at_ms=self.taken_at_ms, frozen=self.is_frozen)
+
+    @cached_property
+    def files(self) -> dict[str, SnapshotFiles]:
+        """The files in its directory, for its forks; see `files_of`. Raises `UsageError`."""
+        from odradek.net.fork_dir import files_of  # most snapshots are in memory
+
+        assert self.directory is not None, "what is in memory has no files"
+        return files_of(self.directory)
 
     @cached_property
     def pieces(self) -> list[Piece]:

@@ -92,6 +92,25 @@ def append(partition: Partition, *records: bytes, producer_id: int = -1, sequenc
     assert isinstance(partition.append_client(one, now=NOW), Appended)
 
 
+def test_a_clean_stop_leaves_a_log_alone_that_is_as_the_one_before_has_left_it() -> None:
+    disk, store, partition = new_log()
+    for number in range(8):
+        append(partition, b"%d" % number * 50, producer_id=1, sequence=number)
+    store.close(broker_epoch=1)
+    files = {name: disk.content(name) for name in disk.names()}
+    for appends in (False, True):
+        store = open_store(disk)
+        again = lead(store, 0)
+        if appends:
+            append(again, b"8" * 50, producer_id=1, sequence=8)
+        disk.synced.clear()
+        store.close(broker_epoch=1)
+        assert appends == any(name.startswith(f"{TOPIC}-0") for name in disk.synced)
+        assert appends == (files != {name: disk.content(name) for name in disk.names()})
+    store = open_store(disk)
+    assert 9 == lead(store, 0).log.end_offset
+
+
 class InFiles(RuleBasedStateMachine):
     """The same is done to a log in files and to one in memory; a restart takes nothing away that counts."""
 
