@@ -188,8 +188,8 @@ def tell(result: Result, out: Path, *, told: str = "") -> None:
         print(f"  {line}")
     if result.facts.get("checksums_compared") is False:
         print(
-            "Checksums were compared in segments that were not closed alone: with --check-crc they are everywhere, and "
-            "changed bytes within records are found."
+            "Checksums were compared only where a broker had not closed its segments; --check-crc compares all of "
+            "them, and finds bytes that have changed within records."
         )
     print(
         f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {counted(result.files, 'file')}, {result.bytes:,} bytes, "

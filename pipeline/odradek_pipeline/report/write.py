@@ -222,6 +222,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 _UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "bytes": ("read", size),
     "seconds": ("took", lambda value: span(value * 1000)),
+    "newest_ms": ("newest record", lambda value: time_of(value) or "has no time"),
 }
 
 

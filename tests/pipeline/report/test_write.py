@@ -40,6 +40,7 @@ def test_it_begins_with_what_is_wrong_and_what_to_run(tmp_path: Path) -> None:
     assert re.search(r"<dt>Since</dt><dd>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC", head)
     text = (tmp_path / "out" / "report.md").read_text()
     assert text.index("## hanging transaction") < text.index("## Logs: bad")
+    assert re.search(r"- newest record: 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC\n", text)
     assert command.removesuffix("</code>") in text
 
 
