@@ -103,10 +103,19 @@ def _lost_tail(one: PartitionDir, end: int) -> Iterator[dict[str, Any]]:
         return
     name = HIGH_WATERMARKS if high >= recovered else RECOVERY_POINTS
     detail = f"the log ends at offset {end}; up to {max(high, recovered)} it was written and acknowledged, says {name}"
-    is_newer = one.log_dir.is_running and is_older_than(_last_segment(one), Path(one.log_dir.path) / name)
-    detail += f"; {_RUNNING}, and that file is newer than the segment" if is_newer else ""
-    severity = Severity.INFO if is_newer else Severity.BAD
-    yield anomaly("lost-tail", severity, detail, **_where(one, end, max(high, recovered)))
+    why = ""
+    if one.log_dir.is_running and is_older_than(_last_segment(one), Path(one.log_dir.path) / name):
+        why = f"; {_RUNNING}, and that file is newer than the segment"
+    elif one.log_dir.is_running and _is_without_active(one):
+        why = f"; {_RUNNING}, and the cleaner has been in the last segment here, so a later one was not copied"
+    severity = Severity.INFO if why else Severity.BAD
+    yield anomaly("lost-tail", severity, detail + why, **_where(one, end, max(high, recovered)))
+
+
+def _is_without_active(one: PartitionDir) -> bool:
+    """Whether the cleaner has gone through the last segment that is here: it never does through the one that is written
+    to, which was begun after the directory had been listed for a copy."""
+    return (one.log_dir.cleaned or {}).get(one.key, 0) > one.last_segment
 
 
 def _last_segment(one: PartitionDir) -> Path:
