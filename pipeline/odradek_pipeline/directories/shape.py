@@ -331,6 +331,10 @@ def _absent(log_dir: LogDir, here: set[Partition], cluster: Cluster, topics: Seq
                 # Copies often leave the coordinators' log out; then what hangs is info, and so is that it is not here.
                 # A topic may be made, or moved, while the directories of a running broker are copied.
                 is_told = topic.name == TRANSACTION_STATE or log_dir.is_running
+                if not log_dir.names((topic.name, number)):
+                    # A clean stop names each log that there is. Odradek's forks make one at its first record.
+                    detail += "; its checkpoints do not name it, so there was none when it was closed"
+                    is_told = True
                 severity = "info" if is_told else "bad"
                 path = Path(log_dir.path) / f"{topic.name}-{number}"
                 yield problem(path, -1, "missing-partition", detail, severity=severity)

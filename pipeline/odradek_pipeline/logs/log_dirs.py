@@ -52,6 +52,10 @@ class LogDir:
         """Whether its broker had not closed it: it was running then, or had been killed."""
         return self.is_of_broker and not self.was_stopped_cleanly
 
+    def names(self, key: Partition) -> bool:
+        """Whether a checkpoint of the broker says that it had a log of this partition."""
+        return key in self.high_watermarks or key in self.recovery_points
+
     def is_unflushed(self, file: LogFile, following: int | None) -> bool:
         """Whether a segment may have been written to when the broker ended otherwise than by a clean stop.
 
