@@ -27,6 +27,8 @@ from odradek.records.batch import batches
 from odradek.testing import Cluster
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
+from odradek.wire.messages.describe_transactions_response import TransactionState
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.metadata_request import MetadataRequest
 
@@ -69,6 +71,12 @@ def transact(bootstrap: str, topic: str) -> None:
     producer.begin_transaction()
     producer.produce(topic, "a")
     producer.commit_transaction(TIMEOUT_S)
+
+
+def transaction(bootstrap: str) -> TransactionState:
+    with BlockingClient(bootstrap, client_id="look", timeout_s=TIMEOUT_S) as client:
+        [found] = client.ask(DescribeTransactionsRequest(transactional_ids=["till"]), 0).transaction_states
+    return found
 
 
 def produce(bootstrap: str, topic: str) -> None:
@@ -169,3 +177,27 @@ def test_a_log_with_later_leader_epochs_is_led_as_by_kafka(made: Made, tmp_path:
     with warned() as told, Cluster(data_dir=path, config=CONFIG) as again:
         assert made.seen.ends["orders"] + 1 == look(again.bootstrap).ends["orders"]
     assert [] == [each for each in told if "orders-0" in each]
+
+
+def test_a_transaction_waits_until_starts_have_brought_its_coordinator_the_epoch_that_it_had(
+    made: Made, tmp_path: Path
+) -> None:
+    """Partitions know the epoch of the coordinator that ended the last transaction, and refuse markers of earlier ones.
+
+    Each start leads in a later epoch. In Kafka 4.4 it is the same.
+    """
+    path = tmp_path / "data"
+    shutil.copytree(made.path, path)
+    first_run = next(size for size in made.boundaries if b"topic-0" in made.whole[:size])
+    (path / LOG).write_bytes(made.whole[:first_run])
+    seen = []
+    for start in range(RUNS):
+        with warned(), Cluster(data_dir=path, config=CONFIG) as cluster:
+            if not start:
+                transact(cluster.bootstrap, "orders")
+            seen.append(transaction(cluster.bootstrap).transaction_state)
+    waits = seen.index("CompleteCommit")
+    assert 1 <= waits
+    assert ["PrepareCommit"] * waits + ["CompleteCommit"] * (RUNS - waits) == seen
+    with warned(), Cluster(data_dir=path, config=CONFIG) as again:
+        transact(again.bootstrap, "orders")
