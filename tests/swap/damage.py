@@ -50,6 +50,7 @@ from tests.swap.damages import (
     newest,
     nothing,
     of_newer_version,
+    of_older_messages,
     of_other_topic,
     producers_that_lie,
     quorum,
@@ -57,6 +58,8 @@ from tests.swap.damages import (
     rewritten,
     segment,
     snapshot_copied,
+    with_codec,
+    with_size,
     with_unknown_record,
     without,
     without_segments,
@@ -69,6 +72,7 @@ from tests.swap.tables import Case, Table, main
 from odradek.log.files.indexes import write_offset_index, write_time_index
 from odradek.log.files.names import SnapshotId, checkpoint_file
 from odradek.log.metadata_log import METADATA_FOLDER
+from odradek.records.compression import Compression
 from odradek.wire.messages.end_transaction_record import EndTransactionRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.partition_change_record import PartitionChangeRecord
@@ -299,6 +303,29 @@ CASES: Mapping[str, Case] = {
     "the snapshot of the metadata has a record of a type that is not known": Case(
         newest(".checkpoint", with_unknown_record)
     ),
+    # Messages of magic 0 and 1.
+    "messages of magic 0": Case(of_older_messages(0, magic=0)),
+    "messages of magic 1, after a kill": Case(killed(of_older_messages(0))),
+    "compressed messages of magic 1 in the last segment": Case(of_older_messages(2, compression=Compression.GZIP)),
+    "compressed messages of magic 0 in the last segment, after a kill": Case(
+        killed(of_older_messages(2, magic=0, compression=Compression.LZ4))
+    ),
+    "an older message is cut off": Case(of_older_messages(2, last=half)),
+    "an older message is cut off, after a kill": Case(killed(of_older_messages(2, last=half))),
+    "a byte has changed in an older message": Case(of_older_messages(2, last=flipped)),
+    "a byte has changed in an older message, after a kill": Case(killed(of_older_messages(2, last=flipped))),
+    "an older message says that it has 10 bytes": Case(of_older_messages(2, last=with_size(10))),
+    "an older message says that it has 10 bytes, after a kill": Case(killed(of_older_messages(2, last=with_size(10)))),
+    "an older message says that it has more bytes than its segment, after a kill": Case(
+        killed(of_older_messages(2, last=with_size(1 << 30)))
+    ),
+    "an older message says that it is compressed": Case(of_older_messages(2, last=with_codec(1))),
+    "an older message says that it is compressed, after a kill": Case(killed(of_older_messages(2, last=with_codec(1)))),
+    "an older message says a codec that there is not": Case(of_older_messages(2, last=with_codec(7))),
+    "an older message says a codec that there is not, after a kill": Case(
+        killed(of_older_messages(2, last=with_codec(7)))
+    ),
+    "an older message in a closed segment says that it is compressed": Case(of_older_messages(0, last=with_codec(1))),
 }
 
 
@@ -605,6 +632,22 @@ TOLD: Mapping[str, Sequence[str]] = {
     "the snapshot of the metadata has a record of a type that is not known": [
         "__cluster_metadata-0/00000000000000000033-0000000001.checkpoint reason=records of type 99 are not known"
     ],
+    "an older message is cut off": [
+        "orders-0 reason=it ends at offset 10, and everything up to 11 was on the device",
+        "log_tail_cut folder=orders-0 end_offset=10",
+    ],
+    "an older message is cut off, after a kill": ["log_tail_cut folder=orders-0 end_offset=10"],
+    "a byte has changed in an older message, after a kill": [
+        "log_tail_cut folder=orders-0 end_offset=10 bytes=300034 reason=the checksum of the batch at offset 10"
+    ],
+    "an older message says that it has 10 bytes": [
+        "orders-0 reason=it ends at offset 10, and everything up to 11 was on the device",
+        "log_tail_cut folder=orders-0 end_offset=10",
+    ],
+    "an older message says that it has 10 bytes, after a kill": ["log_tail_cut folder=orders-0 end_offset=10"],
+    "an older message says that it has more bytes than its segment, after a kill": [
+        "log_tail_cut folder=orders-0 end_offset=10"
+    ],
 }
 """The warnings, or the sentence of the refusal, of those that have any."""
 INSTEAD: Mapping[str, tuple[Answer, str]] = {
@@ -737,6 +780,18 @@ INSTEAD: Mapping[str, tuple[Answer, str]] = {
     "quorum-state is empty": (WHOLE, "a quorum of one needs no vote: the epoch is that of the log"),
     "quorum-state of a newer version": (WHOLE, "a quorum of one needs no vote: the epoch is that of the log"),
     "quorum-state of other voters": (REFUSED, "Kafka takes the voters of its configuration, and Odradek has none"),
+    "an older message is cut off": (found("0-9", end=10), "Kafka goes by the index, and finds no whole message there"),
+    "an older message says that it has 10 bytes": (found("0-9", end=10), "Kafka goes by the index, and fails"),
+    **{
+        f"an older message {says}": (WHOLE, "Kafka decompresses a message to know where it begins; here clients see it")
+        for says in (
+            "says that it is compressed",
+            "says that it is compressed, after a kill",
+            "says a codec that there is not",
+            "says a codec that there is not, after a kill",
+            "in a closed segment says that it is compressed",
+        )
+    },
 }
 """The outcome of Odradek where it is not Kafka's, and why."""
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -20,12 +21,16 @@ from odradek.core.machine import LogRecord
 from odradek.log.aborted import AbortedTransaction
 from odradek.log.file_store import FileStore
 from odradek.log.files.checkpoints import write_offsets
-from odradek.log.files.indexes import write_aborted
+from odradek.log.files.indexes import write_aborted, write_offset_index, write_time_index
 from odradek.log.files.marks import write_partition_metadata
 from odradek.log.files.producer_snapshot import read_producers, write_producers
+from odradek.log.files.walk import index_of_segment, walk
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC
 from odradek.net.disk import LocalDisk
 from odradek.records.batch import batches, plain_batch, stamp
+from odradek.records.compression import Compression
+from odradek.records.message_set import message_set
+from odradek.records.record import iterate_records
 from odradek.records.state import encode_metadata
 from odradek.testing import Cluster
 
@@ -69,6 +74,9 @@ __all__ = [
     "zeros",
     "zeros_in_the_middle",
     "nothing",
+    "of_older_messages",
+    "with_codec",
+    "with_size",
     "half",
     "backwards",
     "more",
@@ -317,6 +325,45 @@ def zeros_in_the_middle(data: bytes) -> bytes:
     [first, second, *_] = batches(memoryview(data))
     start = len(first.view)
     return data[:start] + bytes(len(second.view)) + data[start + len(second.view) :]
+
+
+def of_older_messages(
+    number: int,
+    *,
+    magic: int = 1,
+    compression: Compression = Compression.NONE,
+    last: Callable[[bytes], bytes] = bytes,
+) -> Damage:
+    """The records of a segment lie in messages of magic 0 or 1, by its indexes too; then the last message changes."""
+
+    def damage(path: Path) -> None:
+        file = path / segment(number)
+        records = [each for batch in batches(memoryview(file.read_bytes())) for each in iterate_records(batch)]
+        messages = [message_set([each], magic=magic, compression=compression) for each in records]
+        content = b"".join(messages)
+        view = memoryview(content)
+        index = walk(view, SEGMENTS[number], checks=True)
+        by_offset, by_time = index_of_segment(view, index, interval_bytes=256)
+        (path / segment(number, ".index")).write_bytes(write_offset_index(SEGMENTS[number], by_offset))
+        (path / segment(number, ".timeindex")).write_bytes(write_time_index(SEGMENTS[number], by_time))
+        file.write_bytes(b"".join(messages[:-1]) + last(messages[-1]))
+
+    return damage
+
+
+def with_size(size: int) -> Callable[[bytes], bytes]:
+    """A message that says this size."""
+    return lambda message: message[:8] + size.to_bytes(4, signed=True) + message[12:]
+
+
+def with_codec(number: int) -> Callable[[bytes], bytes]:
+    """A message that says this codec, under a right checksum; its value is not compressed."""
+
+    def change(message: bytes) -> bytes:
+        covered = message[16:17] + bytes([number]) + message[18:]
+        return message[:12] + crc32(covered).to_bytes(4) + covered
+
+    return change
 
 
 def nothing(_: bytes) -> bytes:

@@ -233,7 +233,7 @@ def _records(brokers: Brokers, topic: str, index: int) -> list[tuple[Any, ...]]:
                 raise WrongChecksum(f"{topic}-{index} at offset {one.base_offset}")
             found += [
                 (
-                    *(record.offset, record.timestamp, record.key, record.value),
+                    *(record.offset, record.timestamp, record.key, record.value, one.magic),
                     *(one.producer_id, one.producer_epoch, one.base_sequence, one.attributes),
                 )
                 for record in iterate_records(one)

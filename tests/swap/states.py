@@ -28,11 +28,14 @@ from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasR
 from odradek.wire.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
-__all__ = ["STATES", "TIMEOUT_S", "WORN", "Clients", "State"]
+__all__ = ["OLDER", "OLDER_END", "STATES", "TIMEOUT_S", "WORN", "Clients", "State"]
 
 TIMEOUT_S = 120
 OLD_MS = 1_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+OLDER = "older"
+"""A topic with messages of magic 0 and 1, in files that were written for it (`plant_older`)."""
+OLDER_END = 24
 LONGEST = ("long.name_of-a." * 20)[:249]
 TOPICS: Mapping[str, Mapping[str, str]] = {
     "orders": {},
@@ -42,6 +45,7 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
     "empty": {},
     "emptied": {"retention.ms": "86400000"},
     "cut": {},
+    OLDER: {},
     LONGEST: {},
 }
 WORN = "worn"
@@ -305,6 +309,13 @@ class Clients:
         producer.flush(TIMEOUT_S)
         wait_for(lambda: self.delete_until("cut", 5 * self.round - 2), "records are deleted")
 
+    def follow_older(self) -> None:
+        """Batches follow messages of magic 0 and 1, in the same segment; DeleteRecords lets it begin within one."""
+        producer = self.producer()
+        producer.produce(OLDER, f"{self.round}", partition=0, on_delivery=_delivered)
+        producer.flush(TIMEOUT_S)
+        wait_for(lambda: self.delete_until(OLDER, min(self.round, 8)), "records are deleted")
+
     def delete_until(self, topic: str, offset: int) -> bool:
         """False if there was no leader yet where the client has asked. It asks there again and again, so it is new."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -478,6 +489,14 @@ STATES = (
         "a log that begins within a batch",
         Clients.cut_a_log,
         lambda seen: 2 == seen["logs"]["cut-0"]["end"] - seen["logs"]["cut-0"]["start"],
+    ),
+    State(
+        "old message sets",
+        Clients.follow_older,
+        lambda seen: (
+            {0, 1, 2} == {record[4] for record in seen["logs"][f"{OLDER}-0"]["records"]}
+            and OLDER_END < seen["logs"][f"{OLDER}-0"]["end"]
+        ),
     ),
     State(
         "an ongoing transaction",

@@ -8,26 +8,31 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
-from tests.swap.states import WORN
+from tests.swap.states import OLDER, OLDER_END, WORN
 
 from odradek.cli.logs import make_logger
 from odradek.core.machine import LogRecord
 from odradek.log.file_log import FileLog
 from odradek.log.file_store import FileStore
+from odradek.log.files.checkpoints import write_epochs
+from odradek.log.files.indexes import write_offset_index, write_time_index
 from odradek.log.files.marks import read_meta
-from odradek.log.files.names import META
+from odradek.log.files.names import LEADER_EPOCHS, META
+from odradek.log.files.walk import index_of_segment, walk
 from odradek.log.log import Log
 from odradek.log.metadata_log import METADATA_TOPIC
 from odradek.net.disk import LocalDisk
 from odradek.records.batch import plain_batch
-from odradek.records.record import iterate_records
+from odradek.records.compression import Compression
+from odradek.records.message_set import message_set
+from odradek.records.record import Record, iterate_records
 from odradek.records.state import encode_metadata
 from odradek.txn.entry import EPOCH_LAST_USABLE, NONE, decode_entry, decode_id, encode_entry
 from odradek.txn.states import TxnState
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
 from odradek.wire.messages.topic_record import TopicRecord
 
-__all__ = ["changing", "leave_open", "wear_out"]
+__all__ = ["changing", "leave_open", "plant_older", "wear_out"]
 
 
 @contextmanager
@@ -78,6 +83,25 @@ def wear_out(paths: Sequence[Path], now: int) -> None:
             worn = LogRecord(key, encode_entry(entry, int.from_bytes(value[:2])))
             assert isinstance(log, FileLog)
             log.take(plain_batch([worn], timestamp=now), leader_epoch=leader_epoch, now=now, log_append_time=False)
+
+
+def plant_older(paths: Sequence[Path], now: int) -> None:
+    """Put messages of magic 0 and 1 into the log of a topic, compressed ones too; all replicas get the same ones."""
+    records = [Record(offset, now + offset, b"key", b"older-%d" % offset) for offset in range(OLDER_END)]
+    codecs = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
+    parts = [records[first : first + 3] for first in range(0, OLDER_END, 3)]
+    kinds = [(magic, codec) for magic in (0, 1) for codec in codecs]
+    content = b"".join(
+        message_set(part, magic=magic, compression=codec) for part, (magic, codec) in zip(parts, kinds, strict=True)
+    )
+    index = walk(memoryview(content), 0, checks=True)
+    by_offset, by_time = index_of_segment(memoryview(content), index, interval_bytes=256)
+    for path in paths:
+        name = f"{OLDER}-0/{0:020d}"
+        (path / f"{name}.log").write_bytes(content)
+        (path / f"{name}.index").write_bytes(write_offset_index(0, by_offset))
+        (path / f"{name}.timeindex").write_bytes(write_time_index(0, by_time))
+        (path / f"{OLDER}-0" / LEADER_EPOCHS).write_bytes(write_epochs([(0, 0)]))
 
 
 def _last_of_worn(log: Log) -> tuple[bytes, bytes] | None:

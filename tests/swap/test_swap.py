@@ -20,7 +20,7 @@ from tests.swap.judges import DECODERS, audit, dump, metadata_shell, rooms
 from tests.swap.look import look
 from tests.swap.members import wait_for
 from tests.swap.states import TIMEOUT_S, WORN, Clients
-from tests.swap.stopped import leave_open, wear_out
+from tests.swap.stopped import leave_open, plant_older, wear_out
 from tests.swap.systems import OFTEN, SHARED, Kafka, Odradek, System, directory, folders, is_cut
 from tests.swap.turns import LARGE, at_rest, both, differences, played, ready, settled, until
 
@@ -91,7 +91,9 @@ def prepare(system: System, clients: Clients, root: Path) -> None:
         until(system, lambda seen: seen["transactions"][WORN][0] == "CompleteCommit")
     finally:
         system.stop()
-    wear_out(folders(root), int(time.time() * 1000))
+    now = int(time.time() * 1000)
+    wear_out(folders(root), now)
+    plant_older(folders(root), now)
 
 
 def have_starts(paths: Sequence[Path], seen: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from odradek.records.batch import Batch, InvalidBatch, parse_batch
 from odradek.records.control import read_marker
+from odradek.records.legacy import batch_at
 from odradek.records.record import iterate_records
 from odradek_pipeline.logs.files import Segment
 from odradek_pipeline.logs.headers import (
@@ -38,6 +39,8 @@ _LENGTH_MIN = 14  # the smallest message of the oldest format
 _CRC_AT = 17
 _CHECKSUMMED_AT = 21
 _MAGIC_AT = 16
+_NAMES = {"leader_epoch": "partition_leader_epoch"}
+"""The fields of a batch that have another name than the columns of headers."""
 _length_at = Struct(">i").unpack_from
 _offset_at = Struct(">q").unpack_from
 
@@ -76,6 +79,8 @@ class Chase:
         self.position = part.start
         self.goes_on = False
         """Whether the last batches that were found are followed by more that are whole."""
+        self.has_old = False
+        """Whether a message of the formats before 0.11 was found."""
 
     def chunks(self) -> Iterator[Chunk]:
         while self.position < self.end:
@@ -86,7 +91,9 @@ class Chase:
                     yield chunk
             if not self.goes_on and self.position < self.end:
                 self.segment.load(self.end)
-                self.skip()
+                short = self.skip()
+                if short is not None:
+                    yield short
             self.segment.free(self.position)
 
     def positions(self) -> tuple[list[int], list[int]]:
@@ -126,15 +133,18 @@ class Chase:
 
     # ------------------------------------------------------------------ what is no batch
 
-    def skip(self) -> None:
-        """Note what stands where a batch should begin, and go on where the next one does."""
+    def skip(self) -> Chunk | None:
+        """Note what stands where a batch should begin, and go on where the next one does.
+
+        A message of the formats before 0.11 that is shorter than the header of a batch is one.
+        """
         rest = self.end - self.position
         if not self.mapped[self.position : min(self.position + HEADER_BYTES, self.end)].strip(b"\0") and self.is_zero():
             self.note_zeros(rest)
             self.position = self.end
-            return
+            return None
         if self.is_old_message(rest):
-            return
+            return self.short_message()
         begins = self.next_start()
         length = _length_at(self.mapped, self.position + 8)[0] if rest >= LENGTH_BASE else None
         whole = length is not None and length >= _LENGTH_MIN
@@ -151,6 +161,7 @@ class Chase:
             what = f"a batch length of {length}" if length is not None else "no batch"
             self.scan.note(self.file, self.position, "broken", f"{what}; {begins - self.position} bytes skipped")
         self.position = begins
+        return None
 
     def note_zeros(self, rest: int) -> None:
         """Zeros up to the end: a segment that is closed is cut to what is in it, so there they are damage."""
@@ -162,21 +173,43 @@ class Chase:
             self.scan.note(self.file, self.position, "broken", detail)
 
     def is_old_message(self, rest: int) -> bool:
-        """Notes messages of the formats before 0.11 that are shorter than the header of a batch, and goes past them."""
+        """Whether a message of the formats before 0.11 begins here."""
         if rest < LENGTH_BASE + _LENGTH_MIN:
             return False
         following = self.position + LENGTH_BASE + int(_length_at(self.mapped, self.position + 8)[0])
         magic = self.mapped[self.position + _MAGIC_AT]
-        if magic > 1 or not self.position + LENGTH_BASE + _LENGTH_MIN <= following <= self.end:
-            return False
-        self.note_old(self.position, magic)
-        self.scan.bytes_read += following - self.position
-        self.position = following
-        return True
+        return magic <= 1 and self.position + LENGTH_BASE + _LENGTH_MIN <= following <= self.end
 
-    def note_old(self, position: int, magic: int) -> None:
-        detail = f"a message set of format v{magic}, from before 0.11: not audited"
-        self.scan.note(self.file, position, "old-magic", detail, severity="info")
+    def short_message(self) -> Chunk:
+        """The message here, which is shorter than the header of a batch; goes past it."""
+        length = int(_length_at(self.mapped, self.position + 8)[0])
+        headers = np.zeros(1, HEADER)
+        headers["magic"] = self.mapped[self.position + _MAGIC_AT]
+        positions, lengths = np.array([self.position], np.int64), np.array([length], np.int64)
+        self.read_old(positions, lengths, headers, [0])
+        self.scan.bytes_read += LENGTH_BASE + length
+        self.position += LENGTH_BASE + length
+        return Chunk(self.file, self.columns(positions, lengths, headers))
+
+    def read_old(
+        self, positions: NDArray[np.int64], lengths: NDArray[np.int64], headers: NDArray[np.void], which: Sequence[int]
+    ) -> None:
+        """Give messages of the formats before 0.11 the headers of batches: they have offsets and times, no producers.
+
+        The first one of a segment is noted.
+        """
+        checks = self.scan.check_crc or self.part.unflushed
+        for at in which:
+            position = int(positions[at])
+            batch = batch_at(memoryview(self.mapped[position : position + LENGTH_BASE + int(lengths[at])]))
+            if not self.has_old:
+                self.has_old = True
+                detail = f"messages of format v{batch.magic}, from before 0.11: without producers"
+                self.scan.note(self.file, position, "old-magic", detail, severity="info")
+            if checks and not batch.crc_is_valid():
+                self.scan.note(self.file, position, "bad-crc", f"the message says {batch.crc:08x}, its bytes do not")
+            for name in HEADER.names or ():
+                headers[name][at] = getattr(batch, _NAMES.get(name, name))
 
     def is_zero(self) -> bool:
         return not any(
@@ -228,8 +261,10 @@ class Chase:
     def check(
         self, positions: NDArray[np.int64], lengths: NDArray[np.int64], headers: NDArray[np.void]
     ) -> NDArray[np.bool_]:
-        """Which batches are of format v2; notes the others, and wrong checksums if they are asked for."""
-        magic = headers["magic"]
+        """Which batches are of a known format; notes the others, and wrong checksums if they are asked for."""
+        magic = headers["magic"].copy()
+        is_old = (magic == 0) | (magic == 1)
+        self.read_old(positions, lengths, headers, np.flatnonzero(is_old).tolist())
         whole = (magic == 2) & (lengths >= HEADER_BYTES - LENGTH_BASE)
         keep = whole & (headers["last_offset_delta"] >= 0)
         for at in np.flatnonzero(whole & ~keep):
@@ -237,17 +272,14 @@ class Chase:
             self.scan.note(
                 self.file, int(positions[at]), "broken", f"a batch whose last offset is {delta} from its first"
             )
-        for at in np.flatnonzero(~whole):
+        for at in np.flatnonzero(~whole & ~is_old):
             number = int(magic[at])
-            if number in (0, 1):
-                self.note_old(int(positions[at]), number)
-                continue
             name = "unknown-magic" if number != 2 else "broken"
             self.scan.note(self.file, int(positions[at]), name, f"magic {number}, length {lengths[at]}")
         if self.scan.check_crc or self.part.unflushed:
             self.check_crc(positions[keep], lengths[keep], headers["crc"][keep])
         self.check_records(positions[keep], lengths[keep] + LENGTH_BASE - HEADER_BYTES, headers[keep])
-        return keep
+        return keep | is_old
 
     def check_records(self, positions: NDArray[np.int64], room: NDArray[np.int64], headers: NDArray[np.void]) -> None:
         """Whether the records of each batch begin as records do; a checksum does not say so where it was made of noise.

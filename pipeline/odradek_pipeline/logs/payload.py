@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from odradek.records.batch import InvalidBatch, parse_batch
+from odradek.records.batch import InvalidBatch
+from odradek.records.legacy import batch_at
 from odradek.records.record import Record, iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.wire.errors import DecodeError
@@ -87,7 +88,7 @@ def records_of(chunk: Chunk, scan: Scan, *, control: bool = False) -> Iterator[t
                 continue
             opened.seek(position)
             try:
-                for record in iterate_records(parse_batch(memoryview(opened.read(size)))):
+                for record in iterate_records(batch_at(memoryview(opened.read(size)))):
                     yield position, record
             except InvalidBatch as error:
                 scan.note(chunk.file, position, "bad-records", error.message)

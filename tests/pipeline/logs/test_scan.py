@@ -10,11 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.pipeline.planting import partition_batches, segment
 
 from odradek.cli.usage import UsageError
 from odradek.records.batch import batches
+from odradek.records.compression import Compression
 from odradek.records.control import read_marker
+from odradek.records.message_set import message_set
 from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
@@ -144,14 +147,46 @@ def test_a_wrong_checksum(recorded: Recorded) -> None:
     assert [] == problems(directory, check_crc=False)
 
 
-@pytest.mark.parametrize(("magic", "problem", "severity"), [(1, "old-magic", "info"), (3, "unknown-magic", "bad")])
-def test_another_magic(recorded: Recorded, magic: int, problem: str, severity: str) -> None:
+@pytest.mark.parametrize(
+    ("magic", "found"),
+    [(1, [("old-magic", "info"), ("bad-crc", "bad"), ("bad-timestamp", "bad")]), (3, [("unknown-magic", "bad")])],
+)
+def test_another_magic(recorded: Recorded, magic: int, found: list[tuple[str, str]]) -> None:
     directory = recorded("tv2")
     path = segment(directory, "orders-1")
     content = bytearray(path.read_bytes())
     content[16] = magic
     path.write_bytes(content)
-    assert [(problem, severity, 0)] == problems(directory)
+    assert [(problem, severity, 0) for problem, severity in found] == problems(directory)
+
+
+def test_messages_of_the_formats_before_0_11(tmp_path: Path) -> None:
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    some = [Record(offset, 1_000 * offset, b"k", b"v") for offset in range(5)]
+    parts = [
+        message_set(some, magic=0),
+        message_set([replace(each, offset=5 + each.offset) for each in some], magic=1, compression=Compression.GZIP),
+        build_batch([Record(10, 10_000)], base_offset=10),
+        message_set([Record(11, 11_000)], magic=1),  # shorter than the header of a batch
+    ]
+    path.write_bytes(b"".join(parts))
+    scan = Scan(check_crc=True)
+    files = [file for file in find_files([tmp_path]).files if file.kind is FileKind.SEGMENT]
+    chunks = [*scan_segments(files, scan)]
+    assert [("old-magic", 0)] == [(problem.problem, problem.position) for problem in scan.problems]
+    columns = {name: [each for chunk in chunks for each in chunk.columns[name].tolist()] for name in COLUMNS}
+    assert [*range(5), 5, 10, 11] == columns["base_offset"]
+    assert [*range(5), 9, 10, 11] == columns["last_offset"]
+    assert [*[-1] * 5, 4_000, 10_000, 11_000] == columns["max_timestamp"]
+    assert [-1] * 8 == columns["producer_id"] == columns["leader_epoch"]
+    assert [*[1] * 5, 5, 1, 1] == columns["record_count"]
+    values = [record.offset for chunk in chunks for _, record in records_of(chunk, scan)]
+    assert [*range(12)] == values
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert ("bad-crc", "bad", len(content) - len(parts[-1])) in problems(tmp_path)
 
 
 def test_zeros_at_the_end(recorded: Recorded) -> None:
