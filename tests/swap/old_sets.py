@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.oracle.real_kafka import free_port
 from tests.swap.look import Brokers, NotReady
+from tests.swap.releases import released
 from tests.swap.systems import Kafka, System, directory, shared
 
 from odradek.log.files.checkpoints import write_epochs
@@ -43,15 +45,18 @@ from odradek.wire.messages.offset_for_leader_epoch_request import (
 __all__ = [
     "AGED",
     "CLEANED",
+    "BEFORE",
     "DELETED",
     "QUIET",
     "READ",
     "RECORDED",
     "SOON",
     "cleaned",
+    "fetched_before_batches",
     "files_of",
     "indexes",
     "make_directory",
+    "make_directory_of",
     "plant",
     "read",
     "segments",
@@ -65,6 +70,8 @@ READ, CLEANED, AGED = "old", "oldkeys", "aged"
 BEGAN = 1_700_000_000_000
 SECOND_MS, DAY_MS = 1000, 86_400_000
 TIMEOUT_S = 60
+BEFORE = "3.9"
+"""A release that serves Fetch below version 4."""
 SPECIAL = (-6, -5, -4, -3, -2, -1, 0)
 TIMES = range(-1, 25)
 EPOCHS = (-1, 0)
@@ -248,11 +255,11 @@ def _id_of(brokers: Brokers, topic: str) -> bytes:
     return bytes(found.topics[0].topic_id)
 
 
-def _listed(brokers: Brokers, topic: str, index: int, timestamp: int) -> list[int]:
+def _listed(brokers: Brokers, topic: str, index: int, timestamp: int, version: int = 11) -> list[int]:
     """Error, offset, timestamp; the epoch of the last offset depends on how often the directory was started."""
     partition = ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])])
-    [[one]] = [found.partitions for found in brokers.leader_of(topic, index).ask(request, 11).topics]
+    [[one]] = [found.partitions for found in brokers.leader_of(topic, index).ask(request, version).topics]
     return [one.error_code, one.offset, one.timestamp, *([one.leader_epoch] if timestamp != -1 else [])]
 
 
@@ -299,15 +306,15 @@ def _cut_at(bootstrap: str, topic: str, offsets: Mapping[int, int]) -> dict[str,
     }
 
 
-def _led(bootstrap: str) -> Brokers:
-    """As soon as all partitions have a leader."""
+def _led(bootstrap: str, *topics: str) -> Brokers:
+    """As soon as all partitions have a leader; of these topics alone, if there are any."""
     ends = time.monotonic() + TIMEOUT_S
     while True:
         brokers = Brokers(bootstrap)
         try:
-            for topic, (count, _) in TOPICS.items():
-                for index in range(count):
-                    assert 0 == _listed(brokers, topic, index, -1)[0]
+            for topic in topics or TOPICS:
+                for index in range(TOPICS[topic][0]):
+                    assert 0 == _listed(brokers, topic, index, -1, 7)[0]
         except (NotReady, AssertionError):
             brokers.__exit__()
             assert time.monotonic() < ends
@@ -340,6 +347,43 @@ def story(bootstrap: str, data: Path) -> dict[str, Any]:
         found["deleted"] = _cut_at(bootstrap, READ, DELETED)
     found["read afterwards"] = read(bootstrap, data)
     return found
+
+
+def make_directory_of(release: str, data: Path) -> None:
+    """The directory of a stopped broker of an older release, with the topic that is read."""
+    with Cluster(data_dir=data, as_kafka=release, topics=[f"{READ}:{len(DELETED)}"]):
+        pass
+    plant(data, {name: each for name, each in segments(now=0).items() if name.startswith(f"{READ}-")})
+
+
+def fetched_before_batches(bootstrap: str) -> dict[str, str]:
+    """A digest of the answers to Fetch of each partition in each version up to 4; below 4 records are converted down.
+
+    Magic, offsets, attributes, times and records are in it, and the bytes of what is not compressed.
+    """
+    found: dict[str, str] = {}
+    with Brokers(bootstrap) as brokers:
+        for index in DELETED:
+            for version in range(5):
+                told = [_converted(brokers, index, offset, version) for offset in (*range(21), 60, 61, 125)]
+                found[f"{index} in version {version}"] = sha256(json.dumps(told).encode()).hexdigest()
+    return found
+
+
+def _converted(brokers: Brokers, index: int, offset: int, version: int) -> list[Any]:
+    error, high_watermark, *_, records = _fetched(brokers, index, offset, version)
+    told = [
+        [
+            *(batch.magic, batch.base_offset, batch.last_offset, batch.attributes, batch.max_timestamp),
+            [
+                [record.offset, record.timestamp, str(record.key), str(record.value)]
+                for record in iterate_records(batch)
+            ],
+            "" if batch.compression else batch.view.hex(),
+        ]
+        for batch in batches_of_log(memoryview(records))
+    ]
+    return [error, high_watermark, told]
 
 
 # ---------------------------------------------------------------------- what cleaners and retention leave
@@ -434,6 +478,15 @@ def record() -> None:
         finally:
             kafka.stop()
         told["cleaned"] = cleaned(directory(root))
+        root = Path(folder) / "before"
+        make_directory_of(BEFORE, directory(root))
+        old = released(BEFORE, root, directory(root))
+        old.start()
+        try:
+            with _led(old.bootstrap, READ):
+                told["fetched before batches"] = fetched_before_batches(old.bootstrap)
+        finally:
+            old.stop()
     RECORDED.write_text("".join(_lines(told)) + "\n")
 
 

@@ -16,15 +16,18 @@ from tests.net.warned import warned
 from tests.oracle.real_kafka import free_port
 from tests.swap.judges import dump
 from tests.swap.old_sets import (
+    BEFORE,
     DELETED,
     QUIET,
     READ,
     RECORDED,
     SOON,
     cleaned,
+    fetched_before_batches,
     files_of,
     indexes,
     make_directory,
+    make_directory_of,
     read,
     story,
     tell,
@@ -78,6 +81,13 @@ def test_indexes_are_made_of_old_messages_as_by_kafka(base: Path, base_offset: i
     by_offset, by_time = index_of_segment(view, found, interval_bytes=interval_bytes)
     assert KAFKA["indexes"][f"{READ}-6/{base_offset}.index"] == write_offset_index(base_offset, by_offset).hex()
     assert KAFKA["indexes"][f"{READ}-6/{base_offset}.timeindex"] == write_time_index(base_offset, by_time).hex()
+
+
+def test_an_older_release_converts_them_down(tmp_path: Path) -> None:
+    make_directory_of(BEFORE, tmp_path)
+    with warned(), Cluster(data_dir=tmp_path, as_kafka=BEFORE, seed=1) as cluster:
+        found = fetched_before_batches(cluster.bootstrap)
+    assert [] == [*differences(KAFKA["fetched before batches"], found)]
 
 
 def test_compaction_and_retention_leave_what_they_leave_in_kafka(root: Path) -> None:
