@@ -30,6 +30,7 @@ from tests.pipeline.corpus.fault import (
     orders,
 )
 
+from odradek.records.batch import batches
 from odradek.records.message_set import message_set
 from odradek.records.record import Record
 
@@ -67,8 +68,9 @@ def flip(root: Path, *, base_closed: bool = False) -> None:
 def old_message(root: Path) -> None:
     log = Log(root, "plain-0")
     path = log.segment_of()
+    *_, last = batches(memoryview(path.read_bytes()))
     with path.open("ab") as file:
-        file.write(bytes(message_set([Record(value=b"old", timestamp=1, offset=900)], magic=1)))
+        file.write(message_set([Record(last.next_offset, last.max_timestamp, value=b"old")], magic=1))
 
 
 BYTES = "Bytes"
@@ -98,7 +100,7 @@ fault(BYTES, "half a batch at the end of a closed segment", MANY, "damaged-segme
     partial(torn, number=1, clean=False)
 )
 fault(BYTES, "half a batch at the end, after a crash", KILLED, "~half-written")(partial(torn, number=-1, clean=False))
-fault(BYTES, "a message of the old format at the end", PLAIN, "~old-magic")(old_message)
+fault(BYTES, "a message of the old format behind the end", PLAIN, "bad-checkpoint")(old_message)
 fault(BYTES, "a batch of the coordinators' log with another codec", STOPPED, "damaged-segment")(
     lambda root: coordinators(root).change(is_data, 3, ATTRIBUTES_AT, b"\0\x03")
 )
