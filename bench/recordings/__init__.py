@@ -1,0 +1,1 @@
+"""Runs of real clients, recorded and played again."""
