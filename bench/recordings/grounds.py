@@ -23,7 +23,6 @@ from tests.clients.driver import Failure, play
 from tests.clients.matrix.playing import CONFIG
 from tests.clients.matrix.security import AUTHORIZED, USERS, admitted
 
-from bench.brokers import free_port
 from bench.recordings.plan import Run
 from odradek.testing import Cluster, rule
 
@@ -38,6 +37,8 @@ FAMILIES_BEFORE = ("transactions", "group", "zombie")
 """What was played on a directory, or is played while a snapshot is made."""
 BYTES_BEFORE = (2_000, 60_000)
 """The least and the most that is recorded before a broker is killed, or a snapshot is made."""
+FIRST_PORT, PORTS_APART, PORTS_USED = 20_000, 10, 1_000
+"""Below those that the kernel gives to clients: one of these might be taken when the second process begins."""
 RELEASES = ("2.8", "3.3", "3.6", "3.9", "4.0", "4.3")
 
 
@@ -270,7 +271,7 @@ def _wait_for_bytes(recording: Path, run: Run, *, until: Callable[[], bool]) -> 
 @contextmanager
 def killed(run: Run, recordings: Recordings) -> Iterator[Ground]:
     """A process with a data directory gets SIGKILL while its client is at work; another one goes on."""
-    ports = free_port()
+    ports = FIRST_PORT + PORTS_APART * (run.number % PORTS_USED)
     words = ["--port", str(ports), "--data-dir", str(recordings.folder / "data"), "--seed", str(run.number)]
     words += ["--transaction-version", str(run.level), "--log-level", "error", *(["--sync"] * (run.number % 2))]
     words += [word for key, value in CONFIG.items() for word in ("--set", f"{key}={value}")]

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.sim.late import PLAN, late_record
 
-from odradek.cli.all_commands import BROKER
+from odradek.cli.all_commands import commands_for
 from odradek.cli.commands import Commands
 from odradek.cli.usage import UsageError
 from odradek.control.plan import load_plan, read_plan
@@ -233,7 +233,7 @@ def test_a_livelock_ends_with_its_seed_and_the_last_steps(
 
 
 def test_serving_does_not_wait_for_the_simulator() -> None:
-    assert "sim" not in BROKER
+    assert "sim" not in commands_for("serve").options()
 
 
 def test_every_workload_can_be_drawn_for_one_broker() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PLAINTEXT", "Listener", "ListenersError", "SecurityProtocol", "read_listeners"]
 
 PLAINTEXT = "PLAINTEXT"
-_ADDRESS = re.compile(r"([^:/]+)://(?:\[([0-9a-fA-F:.]*)\]|([^:\[\]]*)):(\d+)")
+_ADDRESS = r"([^:/]+)://(?:\[([0-9a-fA-F:.]*)\]|([^:\[\]]*)):(\d+)"
 _PORT_MAX = 65535
 
 
@@ -126,7 +126,7 @@ def _addresses(key: str, entries: Iterable[str]) -> list[tuple[str, str, int]]:
     """Name, host and port of each listener."""
     found: list[tuple[str, str, int]] = []
     for entry in entries:
-        match = _ADDRESS.fullmatch(entry)
+        match = re.fullmatch(_ADDRESS, entry)
         if match is None or int(match[4]) > _PORT_MAX:
             raise ListenersError(f"{key} takes NAME://HOST:PORT,…, not {entry}.")
         found.append((match[1].upper(), match[2] or match[3] or "", int(match[4])))

@@ -79,7 +79,7 @@ _KEYWORDS = {
 """The attribute types that RFC 2253, section 2.3, has a name for."""
 _OBJECT_IDS = {"emailAddress": ("1.2.840.113549.1.9.1", 0x16)}
 """Attribute types that a name shows by number, with the DER tag of their text: an IA5String."""
-_SPECIAL = re.compile(r'([,+"\\<>;=])')
+_SPECIAL = r'([,+"\\<>;=])'
 
 Attributes = Sequence[Sequence[tuple[str, str]]]
 """A name as `ssl.SSLSocket.getpeercert` returns it: sets of attributes, the most general first."""
@@ -95,7 +95,7 @@ def _attribute(name: str, value: str) -> str:
         number, tag = _OBJECT_IDS[name]
         encoded = value.encode()
         return f"{number}=#{bytes((tag, len(encoded))).hex()}{encoded.hex()}"
-    escaped = _SPECIAL.sub(r"\\\1", value)
+    escaped = re.sub(_SPECIAL, r"\\\1", value)
     if escaped.startswith((" ", "#")):
         escaped = "\\" + escaped
     if escaped.endswith(" ") and len(escaped) > 1:
@@ -103,8 +103,8 @@ def _attribute(name: str, value: str) -> str:
     return f"{_KEYWORDS.get(name, name)}={escaped}"
 
 
-_RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
-_GROUP = re.compile(r"\$(\d)")
+_RULE = r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)"
+_GROUP = r"\$(\d)"
 
 
 class _Rule(Struct, frozen=True):
@@ -119,7 +119,7 @@ class _Rule(Struct, frozen=True):
         match = self.pattern.fullmatch(name)
         if match is None:
             return None
-        mapped = _GROUP.sub(lambda group: match[int(group[1])] or "", self.replacement.replace("\\/", "/"))
+        mapped = re.sub(_GROUP, lambda group: match[int(group[1])] or "", self.replacement.replace("\\/", "/"))
         return {"L": mapped.lower(), "U": mapped.upper()}.get(self.case, mapped)
 
 
@@ -131,7 +131,7 @@ class MappingRules:
         position = 0
         text = text.strip()
         while position < len(text):
-            match = _RULE.match(text, position)
+            match = re.compile(_RULE).match(text, position)
             if match is None or match.end() == position:
                 raise RulesError(f"ssl.principal.mapping.rules cannot be read from {text[position:]!r} on.")
             position = match.end()
@@ -144,7 +144,7 @@ class MappingRules:
             raise RulesError(
                 f"ssl.principal.mapping.rules holds a pattern that is none: {pattern!r} ({error})."
             ) from None
-        if any(int(group) > compiled.groups for group in _GROUP.findall(replacement)):
+        if any(int(group) > compiled.groups for group in re.findall(_GROUP, replacement)):
             raise RulesError(f"ssl.principal.mapping.rules replaces by a group that {pattern!r} does not have.")
         return _Rule(compiled, replacement, case)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 
 from odradek import __version__
-from odradek.cli.imports import NoCollections
+from odradek.cli.imports import NoCollections, find_sources_first
 from odradek.cli.usage import Unmet, UsageError
 
 __all__ = ["main"]
@@ -39,6 +39,7 @@ def _run() -> None:
     if words == ["--version"]:
         print(f"odradek {__version__}")
         return
+    find_sources_first()
     with NoCollections():
         from odradek.cli.all_commands import commands_for
 

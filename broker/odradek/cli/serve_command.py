@@ -7,12 +7,11 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from odradek.cli import offered
-from odradek.cli.commands import Option
 from odradek.cli.imports import NoCollections
+from odradek.cli.options import Option, Path
 from odradek.cli.parent import UntilStdinEnds
 from odradek.cli.usage import HOST_VARIABLE, Unmet, UsageError
 from odradek.core.wording import counted
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-CLUSTER_ID = re.compile(r"[\w.-]+", re.ASCII)
+CLUSTER_ID = r"(?a)[\w.-]+"
 CLUSTER_ID_MAX = 255
 """The longest cluster id in bytes: it is in every Metadata response, which could not be written with a longer one."""
 
@@ -307,7 +306,7 @@ def _check_told(advertised_host: str | None, cluster_id: str | None) -> None:
         raise UsageError(
             f"A cluster id has {CLUSTER_ID_MAX} characters at most (Kafka's have 22), not {len(cluster_id)}."
         )
-    if cluster_id is not None and not CLUSTER_ID.fullmatch(cluster_id):
+    if cluster_id is not None and not re.fullmatch(CLUSTER_ID, cluster_id):
         raise UsageError(f"A cluster id is of letters, digits and ._- (Kafka's have 22 of them), not {cluster_id!r}.")
 
 

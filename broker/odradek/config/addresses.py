@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address, ip_address
 
 from odradek.config.keys import BadValue
 
@@ -15,7 +14,7 @@ EVERYWHERE = ("", *NOWHERE)
 """Host names of a listener that is bound to all addresses of the machine."""
 HOST_MAX = 255
 """Characters of a host name (RFC 1035, section 3.1: a name has 255 octets at most); no resolver takes more."""
-NAME = re.compile(r"[\w.-]+", re.ASCII)
+NAME = r"(?a)[\w.-]+"
 
 
 def check_told_host(host: str) -> None:
@@ -25,12 +24,14 @@ def check_told_host(host: str) -> None:
     """
     if len(host) > HOST_MAX:
         raise ValueError(f"No client can connect to a host of {len(host)} characters: a name has {HOST_MAX} at most.")
-    if host not in NOWHERE and (NAME.fullmatch(host) or _is_ipv6(host)):
+    if host not in NOWHERE and (re.fullmatch(NAME, host) or _is_ipv6(host)):
         return
     raise ValueError(f"No client can connect to {host!r}: a host is a name or an address, without a port.")
 
 
 def _is_ipv6(host: str) -> bool:
+    from ipaddress import IPv6Address  # here and below: few starts look at an address, and the import takes 1 ms
+
     try:
         IPv6Address(host)
     except ValueError:
@@ -55,6 +56,8 @@ def bracketed(host: str) -> str:
 
 def address_of(host: str) -> str:
     """The one canonical spelling of an address; a text that is not an address is unchanged."""
+    from ipaddress import ip_address
+
     try:
         return str(ip_address(host))
     except ValueError:
@@ -80,6 +83,8 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 
 def _addresses(host: str) -> tuple[str, ...]:
+    from ipaddress import ip_address
+
     try:
         return (str(ip_address(host)),)
     except ValueError:

@@ -61,10 +61,11 @@ Check = Callable[[Value], "str | None"]
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 NODE_ID_BITS = 31
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
+# Patterns here are texts, compiled with their first use: few starts need more than two of them.
+_INTEGER = r"[+-]?[0-9]+"
+_DOUBLE = r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)"
 """The texts that Java's `Double.parseDouble` accepts, except hexadecimal ones."""
-_THROTTLED = re.compile(r"[0-9]+:[0-9]+")
+_THROTTLED = r"[0-9]+:[0-9]+"
 
 
 class BadValue(ValueError):
@@ -248,7 +249,7 @@ def throttled_replicas(name: str) -> Rule:
 
     def check(value: Value) -> str | None:
         assert isinstance(value, tuple), "a list key is parsed into a tuple"
-        if value == ("*",) or all(_THROTTLED.fullmatch(word) for word in value):
+        if value == ("*",) or all(re.fullmatch(_THROTTLED, word) for word in value):
             return None
         return (
             f"{name} must be the literal '*' or a list of replicas in the following format: "
@@ -284,7 +285,7 @@ def whole_number(text: str, bits: int) -> int | None:
     """A signed integer of this size, parsed like Java's `Integer.valueOf`; None for any other text."""
     try:
         # Python refuses numbers of more than 4,300 digits, leading zeros included.
-        number = int(text) if _INTEGER.fullmatch(text) else None
+        number = int(text) if re.fullmatch(_INTEGER, text) else None
     except ValueError:
         return None
     return number if number is not None and -(1 << bits) <= number < 1 << bits else None
@@ -307,7 +308,7 @@ def parse_value(name: str, kind: Kind, text: str) -> Value:
             raise BadValue(f"Invalid value {text} for configuration {name}: Expected value to be either true or false")
         return _BOOLEANS[text.lower()]
     if kind is Kind.DOUBLE:
-        if not _DOUBLE.fullmatch(text):
+        if not re.fullmatch(_DOUBLE, text):
             raise BadValue(f"Invalid value {text} for configuration {name}: Not a number of type DOUBLE")
         return float(text.rstrip("dDfF"))
     if kind is Kind.LIST:

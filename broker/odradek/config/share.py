@@ -10,9 +10,9 @@ __all__ = ["BY_DURATION", "ShareConfig", "duration_ms", "offset_reset"]
 
 CLUSTER = Scope.CLUSTER_WIDE
 BY_DURATION = "by_duration:"
-_DURATION = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(\.\d{1,9})?S)?)?",
-    re.IGNORECASE | re.ASCII,
+_DURATION = (
+    r"(?ai)P(?:(?P<days>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(\.\d{1,9})?S)?)?"
 )
 _SECONDS = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
 _LONG_MAX = 2**63 - 1
@@ -21,7 +21,7 @@ _LONG_DIGITS = 19
 
 def duration_ms(text: str) -> int | None:
     """A duration in ISO 8601, such as `PT1H30M`, in ms; None for any other text or a longer one than Java has."""
-    found = _DURATION.fullmatch(text)
+    found = re.fullmatch(_DURATION, text)
     if found is None:
         return None
     told = {unit: value.lstrip("0") or "0" for unit, value in found.groupdict().items() if value}

@@ -8,12 +8,12 @@ copied into the log; then the state is updated. There is one copy of each log: a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.config.table import TopicConfig
 from odradek.core.machine import ControlRecord, Fact, LogRecord, Refused, TransactionalAppend
 from odradek.log.aborted import AbortedTransaction
 from odradek.log.answers import AlreadyOpen, Appended, Duplicate, ProducerDescription, ReadResult
-from odradek.log.compaction import STEP_BYTES, Compaction, cleanable_until, is_due
 from odradek.log.disk import DiskError
 from odradek.log.epochs import EpochEnd
 from odradek.log.followers import Followers
@@ -30,6 +30,9 @@ from odradek.records.control import Marker, control_batch, end_txn_marker
 from odradek.records.validate import TopicRules
 from odradek.releases.release import ProducerRules
 from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.log.compaction import Compaction
 
 __all__ = [
     "AlreadyOpen",
@@ -475,16 +478,18 @@ class Partition:
         if self.is_leader:
             self.producers.expire(now, after_ms=after_ms)
 
-    def compact(self, now: int, compaction_bytes: int = STEP_BYTES) -> bool:
-        """Compact about so many bytes, if it is time; whether there is more to do soon."""
+    def compact(self, now: int, compaction_bytes: int | None = None) -> bool:
+        """Compact about so many bytes, else what one step takes, if it is time; whether there is more to do soon."""
         if not self.is_leader or not self.config.compacts:
             return False
         if self._compaction is None:
+            from odradek.log.compaction import Compaction, cleanable_until, is_due  # no start has a log to compact
+
             until = cleanable_until(self.log, now, last_stable_offset=self.last_stable_offset)
             if not is_due(self.log, now, until=until):
                 return False
             self._compaction = Compaction(self.log, now, until=until)
-        if self._compaction.step(compaction_bytes):
+        if self._compaction.step() if compaction_bytes is None else self._compaction.step(compaction_bytes):
             self._compaction = None
         return self._compaction is not None
 

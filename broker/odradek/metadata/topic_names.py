@@ -12,7 +12,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 """Topics that Metadata marks as internal."""
 
 LENGTH_MAX = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_LEGAL = r"[a-zA-Z0-9._-]+"
 
 
 def invalid_name(name: str) -> str | None:
@@ -23,7 +23,7 @@ def invalid_name(name: str) -> str | None:
         return f"Topic name is invalid: '{name}' is not allowed"
     if len(name) > LENGTH_MAX:
         return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {LENGTH_MAX}"
-    if not _LEGAL.fullmatch(name):
+    if not re.fullmatch(_LEGAL, name):
         return (
             f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
             "'.', '_' and '-'"

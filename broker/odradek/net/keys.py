@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
-
 from odradek.cli.usage import UsageError
 from odradek.config.table import Config
 
@@ -32,6 +29,9 @@ def with_keys(config: Config) -> Config:
 
 
 def _read(name: str, url: str) -> str:
+    from pathlib import Path  # few configurations name such a file
+    from urllib.parse import unquote, urlsplit
+
     parts = urlsplit(url)
     if parts.scheme != "file":
         raise KeyFileError(f"{name} is {url}: keys are read from files (file:///…) only.")

@@ -7,7 +7,6 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
@@ -19,6 +18,8 @@ from odradek.net.event_loop import heeding_stops, loop_factory
 from odradek.net.garbage import Garbage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from odradek.broker import EventSink, Logger
     from odradek.config.table import Config
     from odradek.metadata.controller_role import StartTopic
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Hosting", "Ports", "Ready", "ServeOptions", "Start", "alone", "serve"]
 
+AFTER_S = 0.25
+"""The delay after the start, before more is imported: the first answers do not wait for that.
+
+A broker that is only started and stopped does not pay.
+"""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 AGAIN_S = 1.0
 """The time after which a failed import is tried again."""
@@ -133,6 +139,7 @@ async def _import_the_rest(release: Release, log: Logger) -> None:
 
     A module that cannot be imported is left to the first request that needs it.
     """
+    await asyncio.sleep(AFTER_S)
     waits = False
     while True:
         try:

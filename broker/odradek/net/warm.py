@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["pieces", "warm"]
 
 _FAMILIES = {served.api_key: served.family for served in SERVED}
-AFTER_S = 0.25
-"""The delay after the start, so that a broker that is only started and stopped does not pay."""
 PAUSE_S = 0.005
 """The pause between two pieces."""
 FIRST: Sequence[ApiKey] = (
@@ -41,9 +39,8 @@ FIRST: Sequence[ApiKey] = (
 """Most clients call these APIs first, so the broker imports their modules first."""
 
 
-async def warm(release: Release, *, after_s: float = AFTER_S, pause_s: float = PAUSE_S) -> None:
+async def warm(release: Release, *, pause_s: float = PAUSE_S) -> None:
     """Import piece by piece; a failed import is left to the request that needs the module."""
-    await asyncio.sleep(after_s)
     for piece in pieces(release):
         try:
             await asyncio.to_thread(piece)
@@ -59,7 +56,7 @@ def pieces(release: Release) -> Iterator[Callable[[], object]]:
     first = [api_key for api_key in FIRST if api_key in told]
     for api_key in first:
         yield partial(_served, api_key, router)
-    yield from (_groups, _newer_groups, _transactions, _verification, _changes)
+    yield from (_groups, _newer_groups, _transactions, _verification, _housekeeping, _changes)
     for api_key in told:
         if api_key not in first:
             yield partial(_served, api_key, router)
@@ -97,6 +94,10 @@ def _transactions() -> None:
 
 def _verification() -> None:
     import odradek.txn.admission
+
+
+def _housekeeping() -> None:
+    import odradek.log.compaction
 
 
 def _changes() -> None:

@@ -11,8 +11,12 @@ from typing import Annotated
 
 import pytest
 
-from odradek.cli.all_commands import BROKER, commands_for
+from odradek.cli.all_commands import commands_for, completion
 from odradek.cli.commands import Argument, Commands, Option
+from odradek.cli.options import plain_values
+from odradek.cli.parser import parser_of
+from odradek.cli.serve_command import serve
+from odradek.cli.small_commands import SMALL
 from odradek.cli.usage import UsageError
 from odradek.demo.cli import consume_command, play, produce_command
 
@@ -174,7 +178,7 @@ def test_the_overview_of_a_group_that_is_no_command(kitchen: Kitchen, capsys: py
     assert behind == refused(kitchen, "oven", "--to", "180", "heat")
 
 
-@pytest.mark.parametrize("command", [*BROKER.values(), play, produce_command, consume_command])
+@pytest.mark.parametrize("command", [serve, *SMALL.values(), completion, play, produce_command, consume_command])
 def test_every_parameter_of_the_product_has_a_help(command: object) -> None:
     assert callable(command)
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
@@ -182,6 +186,52 @@ def test_every_parameter_of_the_product_has_a_help(command: object) -> None:
         bundled = inspect.signature(options, eval_str=True).parameters.values() if isinstance(options, type) else ()
         for each in bundled or (parameter,):
             assert each.annotation.__metadata__[0].help, each
+
+
+PLAIN: list[list[str]] = [
+    [],
+    ["--port", "0", "--log-level=error", "--json"],
+    ["--topic", "orders", "--topic=menus:3", "--set", "a=b", "--set=c=d=e"],
+    ["--data-dir", "here/data", "--record=run.rec", "--sync", "--sync"],
+    ["--brokers", "3", "--brokers", "5", "--transaction-version=2"],
+    ["--host=", "--cluster-id", "", "--user", "alice:a b"],
+    ["--certs", "folder", "--story", "late", "--seed=-5"],
+]
+"""Command lines that are read without argparse."""
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+def test_a_plain_command_line_is_read_as_argparse_reads_it(words: list[str]) -> None:
+    assert vars(parser_of("odradek serve", serve).parse_args(words)) == plain_values(serve, words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["-h"],
+        ["--prot", "0"],
+        ["here"],
+        ["--port"],
+        ["--port", "--json"],
+        ["--port", "many"],
+        ["--port", "-1"],
+        ["--brokers", "0"],
+        ["--transaction-version", "3"],
+        ["--json=yes"],
+        ["--data-dir", ""],
+        ["--", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_any_other_command_line_is_left_to_argparse(words: list[str]) -> None:
+    assert plain_values(serve, words) is None
+
+
+def test_a_command_with_arguments_or_without_a_needed_option_is_left_to_argparse(kitchen: Kitchen) -> None:
+    assert plain_values(kitchen.bake, ["--dark"]) is None
+    assert plain_values(kitchen.heat, []) is None
+    assert {"to": 180} == plain_values(kitchen.heat, ["--to", "180"])
 
 
 OTHERS = ("odradek.sim", "odradek.control", "odradek.demo", "odradek_pipeline")
