@@ -268,7 +268,11 @@ var theHub = sync.OnceValues(func() (*hub, error) {
 	}
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "url")
-	command := exec.Command("odradek", "hub", "--listen", "127.0.0.1:0", "--url-file", file, "--until-stdin-ends")
+	words := []string{"hub", "--listen", "127.0.0.1:0", "--url-file", file, "--until-stdin-ends"}
+	if recordings := os.Getenv("ODRADEK_RECORD_DIR"); recordings != "" {
+		words = append(words, "--record", recordings)
+	}
+	command := exec.Command("odradek", words...)
 	command.Stderr = os.Stderr
 	life, err := command.StdinPipe()
 	if err != nil {

@@ -73,7 +73,9 @@ export function theHub() {
 function startHub() {
   return new Promise((resolve, reject) => {
     // Its standard input ends when this process does, however that comes about, and it with that.
-    const child = spawn('odradek', ['hub', '--listen', '127.0.0.1:0', '--until-stdin-ends'], {
+    const words = ['hub', '--listen', '127.0.0.1:0', '--until-stdin-ends']
+    if (process.env.ODRADEK_RECORD_DIR) words.push('--record', process.env.ODRADEK_RECORD_DIR)
+    const child = spawn('odradek', words, {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
     child.once('error', (error) => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -13,8 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 from tests.clients.lacking import with_toolchains
 from tests.clients.toolchain import need, node_modules
+
+from odradek.cli.logs import make_logger
+from odradek.control.messages.clusters import NewCluster
+from odradek.replay.replay import Replay
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
@@ -26,7 +32,7 @@ OURS = {
     "java": r"\bat dev\.odradek\.(Hub|Cluster|OdradekExtension)\b",
 }
 """Frames of the helpers, which are no part of what a test has to say."""
-LINES_MAX = 370
+LINES_MAX = 400
 READY_S = 60
 
 
@@ -250,11 +256,35 @@ def test_a_hub_is_started_where_none_runs_and_an_unmet_rule_fails_the_test(suite
     suite.expect_what_is_not_so()
     environment = {"PATH": f"{command}:{os.environ['PATH']}", "ODRADEK_HUB": ""}
     environment["ODRADEK_EVENTS_DIR"] = str(suite.folder / "events")
+    environment["ODRADEK_RECORD_DIR"] = str(suite.folder / "recordings")
     with with_toolchains(suite.folder.name):
         done = suite.play(environment, SUITES[suite.folder.name][2])
     assert 0 != done.returncode, done.stdout + done.stderr
     hits = 3 if suite.folder.name == "node" else 1
     assert f"expects no hit and had {hits} hit" in done.stdout + done.stderr, done.stdout + done.stderr
+    [recording] = (suite.folder / "recordings").iterdir()
+    played = asyncio.run(Replay(recording).play(make_logger(level="error")))
+    assert played.difference is None, played.text
+    assert played.player.answers > 5
+
+
+LEFT_OUT = {"id", "node_ids", "port", "advertised_host", "lease_s", "rules"}
+"""Options of a cluster that a test has other means for, or no need of."""
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "option"),
+    [
+        ("go/odradek.go", r"type Options struct \{(.*?)\n\}", r'json:"(\w+),omitempty"'),
+        ("java/src/main/java/dev/odradek/OdradekExtension.java", r"(.*)", r'options\.put\("(\w+)"'),
+    ],
+)
+def test_a_helper_has_every_option_of_a_cluster(source: str, where: str, option: str) -> None:
+    """Node passes on whatever it gets."""
+    found = re.search(where, (HELPERS / source).read_text(), re.DOTALL)
+    assert found is not None
+    known = {field.encode_name for field in fields(NewCluster)}
+    assert sorted(known - LEFT_OUT) == sorted(re.findall(option, found[1]))
 
 
 def test_a_test_that_fails_says_what_its_cluster_knew(suite: Suite, hub: str, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 
 /** A client of the hub that ODRADEK_HUB names, or of one that is started and ends with this process. */
 public final class Hub {
@@ -38,7 +40,12 @@ public final class Hub {
 
     // Its standard input ends when this process does, however that comes about, and it with that.
     private static String start() {
-        ProcessBuilder command = new ProcessBuilder("odradek", "hub", "--listen", "127.0.0.1:0", "--until-stdin-ends");
+        List<String> words = new ArrayList<>(List.of("odradek", "hub", "--listen", "127.0.0.1:0", "--until-stdin-ends"));
+        String recordings = System.getenv("ODRADEK_RECORD_DIR");
+        if (recordings != null && !recordings.isEmpty()) {
+            words.addAll(List.of("--record", recordings));
+        }
+        ProcessBuilder command = new ProcessBuilder(words);
         try {
             Process process = command.redirectError(ProcessBuilder.Redirect.INHERIT).start();
             BufferedReader said = process.inputReader();

@@ -29,8 +29,17 @@ public @interface Odradek {
     /** A release of Kafka, such as 3.6. */
     String asKafka() default "";
 
+    /** A dialect of Kafka, in place of a release. */
+    String dialect() default "";
+
     int transactionVersion() default -1;
+
+    /** Of every random choice of the brokers; -1: another one each time. */
+    int seed() default -1;
 
     /** ssl, sasl-plaintext or sasl-ssl; {@link Cluster#settings} says how a client gets in. */
     String security() default "";
+
+    /** NAME=PASSWORD, where clients log in; else one is made up. */
+    String[] users() default {};
 }

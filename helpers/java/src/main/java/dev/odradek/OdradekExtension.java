@@ -75,21 +75,34 @@ public final class OdradekExtension implements ParameterResolver, AfterEachCallb
         if (!odradek.from().isEmpty()) {
             options.put("from", odradek.from());
         }
-        Map<String, String> config = new HashMap<>();
-        for (String setting : odradek.config()) {
-            String[] parts = setting.split("=", 2);
-            config.put(parts[0], parts[1]);
-        }
-        options.put("config", config);
+        options.put("config", pairs(odradek.config()));
         if (!odradek.asKafka().isEmpty()) {
             options.put("as_kafka", odradek.asKafka());
+        }
+        if (!odradek.dialect().isEmpty()) {
+            options.put("dialect", odradek.dialect());
         }
         if (!odradek.security().isEmpty()) {
             options.put("security", odradek.security());
         }
+        if (odradek.users().length > 0) {
+            options.put("users", pairs(odradek.users()));
+        }
         if (odradek.transactionVersion() >= 0) {
             options.put("transaction_version", odradek.transactionVersion());
         }
+        if (odradek.seed() >= 0) {
+            options.put("seed", odradek.seed());
+        }
         return options;
+    }
+
+    private static Map<String, String> pairs(String[] settings) {
+        Map<String, String> pairs = new HashMap<>();
+        for (String setting : settings) {
+            String[] parts = setting.split("=", 2);
+            pairs.put(parts[0], parts[1]);
+        }
+        return pairs;
     }
 }
