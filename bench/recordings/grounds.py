@@ -103,7 +103,7 @@ def of_a_release(run: Run, recordings: Recordings) -> Iterator[Ground]:
 def secured(run: Run, recordings: Recordings) -> Iterator[Ground]:
     """Clients log in over TLS, and may do what ACLs let them do."""
     access: dict[str, Any] = {"security": "sasl-ssl", "users": USERS, "with_secrets": True}
-    with _cluster(run, recordings, config=CONFIG | AUTHORIZED, **access) as cluster:
+    with _cluster(run, recordings, config={**CONFIG, **AUTHORIZED}, **access) as cluster:
         yield Ground(cluster.bootstrap.split(",")[0], admitted(cluster, run.family))
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.clients.driver import Failure, play
 from tests.clients.matrix.control import Control, control_of, control_of_kafka
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "play_against_kafka", "play_cell"]
 
-CONFIG = {
+CONFIG: Mapping[str, object] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,  # 10 s if nobody says
     "group.initial.rebalance.delay.ms": 300,  # 3 s if nobody says
     # So long the group waits for an application that was killed: 45 s if nobody says, and no less.
@@ -73,7 +73,7 @@ class Spoken:
         for fact in facts:
             if fact.kind == "request" and not fact.fields.get("from_broker"):
                 api = str(fact.fields["api"])
-                self._versions[api].add(int(fact.fields["version"]))
+                self._versions[api].add(int(str(fact.fields["version"])))
                 if api == "PRODUCE":
                     self.has_produced.set()
 
@@ -140,12 +140,14 @@ def _play(cell: Cell, bootstrap: str, secured: Mapping[str, str] | None = None) 
 
 
 def _cluster(broker: Broker, spoken: Spoken) -> Cluster:
-    level = {} if broker.transaction_version is None else {"transaction_version": broker.transaction_version}
-    release = {} if broker.as_kafka is None else {"as_kafka": broker.as_kafka}
-    secured = {"security": "sasl-ssl", "users": USERS} if broker.secured else {}
+    level: dict[str, Any] = (
+        {} if broker.transaction_version is None else {"transaction_version": broker.transaction_version}
+    )
+    release: dict[str, Any] = {} if broker.as_kafka is None else {"as_kafka": broker.as_kafka}
+    secured: dict[str, Any] = {"security": "sasl-ssl", "users": USERS} if broker.secured else {}
     return Cluster(
         brokers=3,
-        config=CONFIG | AUTHORIZED if broker.secured else CONFIG,
+        config={**CONFIG, **AUTHORIZED} if broker.secured else CONFIG,
         events=spoken,
         **level,
         **release,
