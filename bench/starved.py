@@ -5,7 +5,8 @@
     python -m bench.starved --worst OffsetCommit AlterConfigs   # those of bench.worst, a hundred of them pipelined
 
 The cluster is a process of its own, the greedy client another, so that neither has to share a processor's Python with
-the one that measures. Figures are worth something on a machine that does nothing else.
+the one that measures. How long another waits is worth something on a machine that does nothing else. The broker's
+longest step, in processor time, is worth something everywhere (`bench/steps.py`): a longer wait is the machine's.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ __all__ = ["LOADS", "greedy", "serving", "waited"]
 PIPELINED_BYTES = 250 * 1024
 PIPELINED = 100
 WARM_UP_S = 0.5
+STEP = "longest step, ms of a processor"
 
 
 def framed(api_key: ApiKey, version: int, request: registry.M) -> bytes:
@@ -105,20 +107,25 @@ def serving(topics: int, partitions: int) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def serving_topics(topics: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """The same with these."""
+def serving_topics(topics: Sequence[str], longest: list[str] | None = None) -> Iterator[tuple[str, int]]:
+    """The same with these. At its end it adds its longest step to the list, if there is one."""
     named = [part for topic in topics for part in ("--topic", topic)]
-    command = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--log-level", "error", *named]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    program = ["odradek", "serve"] if longest is None else ["bench.steps"]
+    command = [sys.executable, "-m", *program, "--port", "0", "--log-level", "error", *named]
+    told = None if longest is None else subprocess.PIPE
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, text=True)
     try:
         assert process.stdout is not None
         host, _, port = process.stdout.readline().strip().partition("=")[2].rpartition(":")
         yield host, int(port)
     finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        if longest is None:
+            process.kill()
+        else:
+            process.terminate()
+        _, last = process.communicate()
+        if longest is not None:
+            longest += last.splitlines()[-1:]
 
 
 def greedy(address: tuple[str, int], data: bytes, go: Event) -> None:
@@ -188,10 +195,11 @@ def _asked(address: tuple[str, int], data: bytes) -> bytes:
 
 def worst(names: Sequence[str], seconds: float) -> None:
     """Beside a hundred of each worst single request, pipelined over and over, on a broker of its own for each."""
-    print("| one client sends, a hundred pipelined | another's Metadata, ms p50 | p99 | worst |")
-    print("| --- | ---: | ---: | ---: |")
+    print(f"| one client sends, a hundred pipelined | another's Metadata, ms p50 | p99 | worst | {STEP} |")
+    print("| --- | ---: | ---: | ---: | ---: |")
     for name in names:
-        with serving_topics(TOPICS) as address:
+        longest: list[str] = []
+        with serving_topics(TOPICS, longest) as address:
             about = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
             told = registry.decode(MetadataResponse, _asked(address, framed(ApiKey.METADATA, 12, about)), 12)
             topic_id = told.topics[0].topic_id
@@ -202,7 +210,7 @@ def worst(names: Sequence[str], seconds: float) -> None:
             with beside(address, one * PIPELINED):
                 samples = waited(address, seconds=seconds, topic="s0")
         middle = statistics.median(samples)
-        print(f"| {name} | {middle:.2f} | {p99(samples):.2f} | {max(samples):.2f} |", flush=True)
+        print(f"| {name} | {middle:.2f} | {p99(samples):.2f} | {max(samples):.2f} | {longest[0]} |", flush=True)
 
 
 def p99(samples: list[float]) -> float:
@@ -220,20 +228,21 @@ def main() -> None:
     if options.worst:
         worst(options.worst, options.seconds)
         return
-    print("| partitions | one client sends | another's Metadata, ms p50 | p99 | worst |")
-    print("| ---: | --- | ---: | ---: | ---: |")
+    print(f"| partitions | one client sends | another's Metadata, ms p50 | p99 | worst | {STEP} |")
+    print("| ---: | --- | ---: | ---: | ---: | ---: |")
     for partitions in map(int, options.partitions.split(",")):
-        with serving(partitions // 10, 10) as address:
-            alone = waited(address, seconds=1)
-            rows = [("nothing", alone)]
-            for name, make in LOADS.items():
-                with beside(address, make(options.entries)):
-                    rows.append((name, waited(address, seconds=options.seconds)))
-            for name, samples in rows:
-                middle = statistics.median(samples)
-                print(
-                    f"| {partitions:,} | {name} | {middle:.2f} | {p99(samples):.2f} | {max(samples):.2f} |", flush=True
-                )
+        topics = [f"t{index}:10" for index in range(partitions // 10)]
+        for name, make in {"nothing": None, **LOADS}.items():
+            longest: list[str] = []
+            with serving_topics(topics, longest) as address:
+                if make is None:
+                    samples = waited(address, seconds=options.seconds)
+                else:
+                    with beside(address, make(options.entries)):
+                        samples = waited(address, seconds=options.seconds)
+            middle, worst_ms = statistics.median(samples), max(samples)
+            row = [f"{partitions:,}", name, f"{middle:.2f}", f"{p99(samples):.2f}", f"{worst_ms:.2f}", *longest]
+            print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -329,8 +329,9 @@ class ProduceApi:
         if not verification.records:
             return
         # A batch without a producer id is plain data, whatever its transactional bit says.
-        producing = [write for write in writes if write.producer_id >= 0]
-        if len(producing) > 1 and len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
+        alone = len(writes) == 1 and writes[0].producer_id >= 0
+        producing = writes if alone else [write for write in writes if write.producer_id >= 0]
+        if not alone and len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
             _refuse_all(writes, SEVERAL_PRODUCERS)
             return
         rules = self._admission.rules

@@ -157,8 +157,8 @@ class Connection(Exchange):
             position = 10
             if client_id_length > 0:
                 position += client_id_length
-                client_id_bytes = bytes(frame[10:position])
-                if client_id_bytes != self._client_id_bytes:
+                if frame[10:position] != self._client_id_bytes:
+                    client_id_bytes = bytes(frame[10:position])
                     if len(client_id_bytes) != client_id_length:
                         raise DecodeError("the frame ends here", field="client_id", offset=10, message="RequestHeader")
                     self._client_id = client_id_bytes.decode()

@@ -326,8 +326,8 @@ def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payl
 
 _LEADER_EPOCH = -1
 """Stamped by the log."""
-_COVERED = Layout(">hiqqqhii")
-"""The fields of the header that the checksum covers: from the attributes on."""
+_NOT_COVERED, _COVERED = Layout(">qiibI"), Layout(">hiqqqhii")
+"""The fields of the header up to the checksum, and those that it covers: from the attributes on."""
 _SMALL = 1024
 
 
@@ -371,15 +371,7 @@ def plain_batch(
         from odradek.records.compressors import compress
 
         payload = compress(compression, payload)
-    return batch_of(
-        payload,
-        count,
-        timestamp=timestamp,
-        attributes=attributes,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
+    return batch_of(payload, count, timestamp, attributes, producer_id, producer_epoch, base_sequence)
 
 
 def payload_of(records: Sequence[KeyValue]) -> bytes:
@@ -410,7 +402,6 @@ def record_of(record: KeyValue, delta: int = 0) -> bytes:
 def batch_of(
     payload: bytes,
     count: int,
-    *,
     timestamp: int,
     attributes: int,
     producer_id: int,
@@ -419,13 +410,19 @@ def batch_of(
 ) -> Batch:
     """One batch with this many records, whose bytes are these."""
     last = count - 1
-    covered = _COVERED.pack(attributes, last, timestamp, timestamp, producer_id, producer_epoch, base_sequence, count)
-    header = (
+    covered = (
+        _COVERED.pack(attributes, last, timestamp, timestamp, producer_id, producer_epoch, base_sequence, count)
+        + payload
+    )
+    length = HEADER_BYTES - LENGTH_BASE + len(payload)
+    checksum = crc32c(covered)
+    return Batch(
+        memoryview(_NOT_COVERED.pack(0, length, _LEADER_EPOCH, MAGIC, checksum) + covered),
         0,
-        HEADER_BYTES - LENGTH_BASE + len(payload),
+        length,
         _LEADER_EPOCH,
         MAGIC,
-        crc32c(covered + payload),
+        checksum,
         attributes,
         last,
         timestamp,
@@ -435,4 +432,3 @@ def batch_of(
         base_sequence,
         count,
     )
-    return Batch(memoryview(HEADER.pack(*header) + payload), *header)

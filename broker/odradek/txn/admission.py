@@ -283,9 +283,13 @@ class Admission:
             return decision.reply
         assert isinstance(decision, Parked), "the verifier answers or parks"
         token = decision.token
-        fields = {"transactional_id": transactional_id, "producer_id": producer_id, "producer_epoch": producer_epoch}
         tells = self._facts.told
         if tells:
+            fields = {
+                "transactional_id": transactional_id,
+                "producer_id": producer_id,
+                "producer_epoch": producer_epoch,
+            }
             self._tell("parked", fields, partitions)
         self._asking = token
         self.pump()
