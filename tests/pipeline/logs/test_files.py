@@ -22,6 +22,7 @@ from tests.pipeline.commands.test_wrong_calls import called, exit_code
 from odradek.cli.usage import UsageError
 from odradek_pipeline.audit.result import Result
 from odradek_pipeline.audit.stores import placed
+from odradek_pipeline.commands.preflight import spark_troubles
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
 from odradek_pipeline.logs import files
@@ -332,6 +333,44 @@ def test_keys_that_expire_in_the_middle_are_looked_for_anew(
     assert between.refused > 0
     assert clock.now < 1.0
     assert plain(audit_logs([directory])) == plain(result)
+
+
+def test_workers_of_spark_ask_a_busy_store_again(
+    store: Store, between: Between, recorded: Recorded, spark: SparkSession
+) -> None:
+    directory = recorded("hang")
+    store.put(directory, "backup/broker-1")
+    between.refuses = {"/orders-0/00000000000000000000.log": (503, "SlowDown", 2)}
+    there = audit_logs_on_spark(spark, [path_of(between.uri("backup/broker-1"))], Path("out"))
+    assert 2 == between.refused
+    assert plain(audit_logs([directory])) == plain(there)
+
+
+def test_a_segment_that_is_deleted_while_workers_of_spark_read_is_no_damage(
+    store: Store, between: Between, recorded: Recorded, spark: SparkSession
+) -> None:
+    store.put(recorded("tv2"), "backup/broker-1")
+    gone = "plain-0/00000000000000000000.log"
+    between.first[f"/{gone}"] = lambda: store.system.delete_file(f"backup/broker-1/{gone}")
+    result = audit_logs_on_spark(spark, [path_of(between.uri("backup/broker-1"))], Path("out"))
+    assert not between.first
+    assert {"info"} == {one.severity for one in result.problems if one.problem == "vanished"}
+    assert not result.is_bad
+
+
+def test_workers_of_spark_whose_keys_have_expired_end_the_audit_with_one_sentence(
+    store: Store, between: Between, recorded: Recorded, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(recorded("tv2"), "backup/broker-1")
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.05")
+    between.refuses = {"/orders-0/00000000000000000000.log": (403, "ExpiredToken", 1 << 30)}
+    with (
+        pytest.raises(
+            UsageError, match=r"^Spark gave up: \S*StoreError: s3://backup/broker-1/orders-0/0+\.log cannot .*\.$"
+        ),
+        spark_troubles(),
+    ):
+        audit_logs_on_spark(spark, [path_of(between.uri("backup/broker-1"))], Path("out"))
 
 
 def test_a_store_that_refuses_for_good_is_told_and_nothing_is_judged(
