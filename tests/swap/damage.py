@@ -441,9 +441,11 @@ TOLD: Mapping[str, Sequence[str]] = {
     "half a batch at the end, after a kill": [
         "log_tail_cut folder=orders-0 end_offset=10 bytes=299972 reason=the batch is cut off, or none"
     ],
-    "garbage behind the end": ["log_tail_cut folder=orders-0 end_offset=11 bytes=300 reason=there is no batch"],
+    "garbage behind the end": [
+        "log_tail_cut folder=orders-0 end_offset=11 bytes=300 reason=the batch is cut off, or none"
+    ],
     "garbage behind the end, after a kill": [
-        "log_tail_cut folder=orders-0 end_offset=11 bytes=300 reason=there is no batch"
+        "log_tail_cut folder=orders-0 end_offset=11 bytes=300 reason=the batch is cut off, or none"
     ],
     "no indexes": [
         "orders-0/00000000000000000000.index reason=it is missing; the indexes are made of the batches again"
@@ -533,7 +535,7 @@ TOLD: Mapping[str, Sequence[str]] = {
         "orders-0/00000000000000000000.log reason=the batch is cut off, or none (position 1500513); what follows ",
     ],
     "a compaction's output is garbage": [
-        "orders-0/00000000000000000000.log.swap reason=there is no batch; the segments that it replaces are kept"
+        "orders-0/00000000000000000000.log.swap reason=the batch is cut off, or none; the segments that it replac"
     ],
     "no metadata log": ["it has 8 logs, and no metadata: half a copy."],
     "the metadata log is empty": [
@@ -543,7 +545,7 @@ TOLD: Mapping[str, Sequence[str]] = {
     "the metadata log is garbage": [
         "__cluster_metadata-0 reason=it ends at offset 0, before the snapshot __cluster_metadata-0/00000000000000",
         LOST_END,
-        "log_tail_cut folder=__cluster_metadata-0 end_offset=0 bytes=2710 reason=there is no batch",
+        "log_tail_cut folder=__cluster_metadata-0 end_offset=0 bytes=2710 reason=the batch is cut off, or none",
     ],
     "the metadata log is cut off": [
         LOST_END,

@@ -308,7 +308,7 @@ TOLD: Mapping[str, Sequence[str]] = {
         f"{file_of(6)}.swap reason=the batch is cut off, or none; the segments that it replaces are kept"
     ],
     "an output that is garbage": [
-        f"{file_of(6)}.swap reason=there is no batch; the segments that it replaces are kept"
+        f"{file_of(6)}.swap reason=the batch is cut off, or none; the segments that it replaces are kept"
     ],
     "a compacted offset behind the end": [
         "cleaner-offset-checkpoint reason=orders-0 is compacted up to offset 99 there, and ends at 16; it is compacted"
