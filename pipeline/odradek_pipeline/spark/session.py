@@ -165,7 +165,7 @@ def _cores(master: str | None) -> int:
     return (os.cpu_count() or 1) if threads == "*" else int(threads)
 
 
-def runs_tasks(master: str) -> bool:
+def runs_tasks(master: str | None) -> bool:
     """Whether the tasks of this master run in the driver's JVM."""
     return _cores(master) > 0
 
