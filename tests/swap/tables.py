@@ -25,6 +25,7 @@ from tests.swap.outcomes import (
     FOLDER,
     ORDERS,
     OTHER,
+    REFUSES,
     STARTS,
     Answer,
     answer_of_kafka,
@@ -36,7 +37,7 @@ from tests.swap.systems import Kafka, directory
 
 from odradek.log.files.checkpoints import write_offsets
 
-__all__ = ["Case", "Table", "locked", "main", "prepared"]
+__all__ = ["Case", "Table", "check_told", "locked", "main", "prepared"]
 
 TOGETHER = 18
 """Damages of a partition that one start of a real Kafka answers."""
@@ -50,6 +51,16 @@ class Case(Struct):
     """Whether another process has the lock."""
     settles: bool = False
     """Whether a cleaner works after the start: the outcome is what is there when it rests."""
+
+
+def check_told(told: Sequence[str], how: str, says: Sequence[str]) -> None:
+    """Each line of a start has the part that the table names; a refusal begins with one sentence."""
+    assert len(told) == len(says)
+    assert all(part in line for part, line in zip(told, says, strict=True))
+    if how == REFUSES:
+        assert told
+        assert says[0].endswith(".")
+        assert "\n" not in says[0]
 
 
 def prepared(base: Path, root: Path, case: Case) -> Path:

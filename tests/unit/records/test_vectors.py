@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,13 @@ def shown_batch(batch: Batch) -> dict[str, Any]:
     }
 
 
+def shown_records(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Records of a message of magic 0 or 1, which have no headers."""
+    return [
+        {"offset": r.offset, "timestamp": r.timestamp, "key": hexed(r.key), "value": hexed(r.value)} for r in records
+    ]
+
+
 def shown_message(message: Message) -> dict[str, Any]:
     records = list(iterate_messages(message))
     shown: dict[str, Any] = {
@@ -96,10 +104,7 @@ def shown_message(message: Message) -> dict[str, Any]:
         "crc": message.crc,
         "compression": message.compression.name.lower(),
         "timestampType": TIMES[message.timestamp_type],
-        "records": [
-            {"offset": r.offset, "timestamp": r.timestamp, "key": hexed(r.key), "value": hexed(r.value)}
-            for r in records
-        ],
+        "records": shown_records(records),
     }
     if message.magic:
         shown["maxTimestamp"] = message.timestamp
@@ -116,10 +121,7 @@ def shown_in_a_log(batch: Batch) -> dict[str, Any]:
         "crc": batch.crc,
         "compression": batch.compression.name.lower(),
         "timestampType": TIMES[batch.timestamp_type if batch.magic else None],
-        "records": [
-            {"offset": r.offset, "timestamp": r.timestamp, "key": hexed(r.key), "value": hexed(r.value)}
-            for r in iterate_records(batch)
-        ],
+        "records": shown_records(iterate_records(batch)),
     }
     if batch.magic:
         shown["maxTimestamp"] = batch.max_timestamp
