@@ -19,7 +19,7 @@ from odradek.host.call import Call, CloseConnection, Serve
 from odradek.host.endpoint import endpoint
 from odradek.host.leaders import current_leader
 from odradek.log.partition import NOT_ENOUGH_REPLICAS
-from odradek.records.batch import COMPRESSION_MASK, TRANSACTIONAL, InvalidBatch, parse_batch
+from odradek.records.batch import COMPRESSION_MASK, MAGIC_AT, TRANSACTIONAL, InvalidBatch, parse_batch
 from odradek.records.compression import Compression
 from odradek.records.validate import Rejected, TakesLong, validate_produce
 from odradek.txn.admission import Applicant
@@ -61,7 +61,7 @@ LEADERS_SINCE = 10
 TOPIC_IDS_SINCE = 13
 LOOKS_FOR_ZSTD = range(3, 7)
 CODECS = frozenset(Compression)
-ATTRIBUTES_AT, MAGIC_AT = 22, 16
+ATTRIBUTES_AT = 22
 """Offsets in a batch: the low byte of its attributes, and its magic."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics."""

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from struct import Struct as Layout
 
 from odradek.core.spare_pages import SparePages, new_pages
-from odradek.records.batch import MAGIC, Batch, InvalidBatch, parse_batch, stamp
+from odradek.records.batch import MAGIC, MAGIC_AT, Batch, InvalidBatch, parse_batch, stamp
 
 __all__ = ["SEGMENT_BYTES", "Segment"]
 
@@ -36,7 +36,6 @@ _STAMPED = Layout(">qii")
 _LAST_OFFSET_DELTA = Layout(">i")
 _LAST_OFFSET_DELTA_AT = 23
 _OFFSET = Layout(">q")
-_MAGIC_AT = 16
 
 
 class Segment:
@@ -247,7 +246,7 @@ class Segment:
             return index
         # Compaction leaves gaps, so the batch that begins before may also end before.
         position = self.positions[index]
-        if self.buffer[position + _MAGIC_AT] != MAGIC:
+        if self.buffer[position + MAGIC_AT] != MAGIC:
             # A message of magic 0 or 1 names its last offset.
             return index if _OFFSET.unpack_from(self.buffer, position)[0] >= offset else index + 1
         (delta,) = _LAST_OFFSET_DELTA.unpack_from(self.buffer, position + _LAST_OFFSET_DELTA_AT)

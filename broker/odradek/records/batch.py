@@ -33,10 +33,12 @@ __all__ = [
     "LENGTH_BASE",
     "LOG_APPEND_TIME",
     "MAGIC",
+    "MAGIC_AT",
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "OLD_HEADERS",
     "TRANSACTIONAL",
     "Batch",
     "InvalidBatch",
@@ -68,7 +70,10 @@ _CHECKSUM = Layout(">I")
 
 _LENGTH_AT = 8
 _EPOCH_AT = 12
-_MAGIC_AT = 16
+MAGIC_AT = 16
+"""Where the magic of a batch stands, and of an older message; the checksum of the latter covers all from there on."""
+OLD_HEADERS = (Layout(">qiIbb"), Layout(">qiIbbq"))
+"""Of messages of magic 0 and 1: offset, length, checksum, magic, attributes, and of magic 1 the timestamp."""
 _CHECKSUM_AT = 17
 _ATTRIBUTES_AT = 21  # the checksum covers everything from here on
 LENGTH_BASE = 12  # the length field counts what follows it
@@ -223,9 +228,9 @@ def whole_size_at(view: memoryview, position: int) -> int | None:
     if length < _LENGTH_MIN:
         reason = f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})"
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, reason)
-    if remaining <= _MAGIC_AT:
+    if remaining <= MAGIC_AT:
         return None
-    magic = int.from_bytes(view[position + _MAGIC_AT : position + _MAGIC_AT + 1], signed=True)
+    magic = int.from_bytes(view[position + MAGIC_AT : position + MAGIC_AT + 1], signed=True)
     if not 0 <= magic <= MAGIC:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
     size: int = length + LENGTH_BASE

@@ -14,6 +14,7 @@ from odradek.records.batch import (
     LENGTH_BASE,
     LOG_APPEND_TIME,
     MAGIC,
+    MAGIC_AT,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -46,7 +47,6 @@ __all__ = [
     "renumbered",
 ]
 
-_MAGIC_AT = 16
 _NO_EPOCH = -1
 _KNOWN_ATTRIBUTES = (0x07, 0x07 | LOG_APPEND_TIME)
 """By magic: codec, and of magic 1 the type of its timestamp."""
@@ -101,7 +101,7 @@ def _records_at(view: memoryview, limit: int) -> Iterator[Record]:
 
 def batch_at(view: memoryview, position: int = 0) -> Batch:
     """The batch at `position` of a log, which may be an older message. Raises `InvalidBatch`."""
-    magic = view[position + _MAGIC_AT : position + _MAGIC_AT + 1]
+    magic = view[position + MAGIC_AT : position + MAGIC_AT + 1]
     return _old_batch(view, position) if magic and magic[0] < MAGIC else parse_batch(view, position)
 
 
@@ -117,7 +117,7 @@ def entries(view: memoryview) -> Iterator[Batch | Message]:
     """All whole batches, and whole messages of the top level, in `view`."""
     position = 0
     while (size := whole_size_at(view, position)) is not None:
-        yield parse_batch(view, position) if view[position + _MAGIC_AT] == MAGIC else parse_message(view, position)
+        yield parse_batch(view, position) if view[position + MAGIC_AT] == MAGIC else parse_message(view, position)
         position += size
 
 

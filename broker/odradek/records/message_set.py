@@ -13,7 +13,15 @@ from zlib import crc32
 from msgspec import Struct
 
 from odradek.records import lz4_frame
-from odradek.records.batch import LOG_APPEND_TIME, NO_TIMESTAMP, InvalidBatch, TimestampType, whole_size_at
+from odradek.records.batch import (
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    OLD_HEADERS,
+    InvalidBatch,
+    TimestampType,
+    whole_size_at,
+)
 from odradek.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     Compression,
@@ -26,11 +34,9 @@ from odradek.wire.errors import ErrorCode
 __all__ = ["Message", "iterate_messages", "message_set", "parse_message"]
 
 # offset, length, checksum, magic, attributes; of magic 1 also the timestamp
-_HEADERS = (Layout(">qiIbb"), Layout(">qiIbbq"))
 _INT = Layout(">i")
 _LENGTH_BASE = 12
 _CHECKSUM_AT = 12
-_MAGIC_AT = 16  # the checksum covers everything from here on
 _COMPRESSION_MASK = 0x07
 _CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
 """The codecs of the old formats, by number: zstd came later (KIP-110)."""
@@ -73,7 +79,7 @@ class Message(Struct, gc=False):
 
 
 def message_crc_is_valid(message: memoryview, crc: int) -> bool:
-    return crc32(message[_MAGIC_AT:]) == crc
+    return crc32(message[MAGIC_AT:]) == crc
 
 
 def message_header(view: memoryview, position: int = 0) -> tuple[memoryview, tuple[int, int, int, int, int]]:
@@ -85,18 +91,18 @@ def message_header(view: memoryview, position: int = 0) -> tuple[memoryview, tup
     if size is None:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "The message is cut off")
     message = view[position : position + size]
-    magic = message[_MAGIC_AT]
-    if magic >= len(_HEADERS):
+    magic = message[MAGIC_AT]
+    if magic >= len(OLD_HEADERS):
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"A batch of magic {magic} among older messages")
     # The smallest message of magic 0 is as long as the header of magic 1.
-    offset, _, crc, _, attributes, *rest = _HEADERS[magic].unpack_from(message)
+    offset, _, crc, _, attributes, *rest = OLD_HEADERS[magic].unpack_from(message)
     return message, (offset, crc, magic, attributes, rest[0] if rest else NO_TIMESTAMP)
 
 
 def parse_message(view: memoryview, position: int = 0) -> Message:
     """Parse the whole message at `position`. Raises `InvalidBatch` if its sizes are wrong."""
     message, (offset, crc, magic, attributes, timestamp) = message_header(view, position)
-    layout = _HEADERS[magic]
+    layout = OLD_HEADERS[magic]
     if len(message) < layout.size + 2 * _INT.size:
         reason = f"Record is corrupt (a message of magic {magic} cannot have {len(message)} bytes)"
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, reason)
@@ -214,12 +220,12 @@ def message_set(
 def _message(
     magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: Data | None
 ) -> bytearray:
-    layout = _HEADERS[magic]
+    layout = OLD_HEADERS[magic]
     out = bytearray(layout.size)
     for data in (key, value):
         out += _INT.pack(-1 if data is None else len(data))
         out += data or b""
     times = (timestamp,) if magic else ()
     layout.pack_into(out, 0, offset, len(out) - _LENGTH_BASE, 0, magic, attributes, *times)
-    out[_CHECKSUM_AT:_MAGIC_AT] = crc32(memoryview(out)[_MAGIC_AT:]).to_bytes(4)
+    out[_CHECKSUM_AT:MAGIC_AT] = crc32(memoryview(out)[MAGIC_AT:]).to_bytes(4)
     return out

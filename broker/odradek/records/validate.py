@@ -18,6 +18,7 @@ from odradek.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     MAGIC,
+    MAGIC_AT,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -48,7 +49,6 @@ RecordError = tuple[int, str]
 
 _BATCHES_ONLY_VERSION = 3  # Produce v3 came with format v2 (KIP-98)
 _ZSTD_VERSION = 7  # KIP-110
-_MAGIC_AT = 16
 _SHOWN_ERRORS = 3
 
 BYTES_AT_ONCE = 4 << 20
@@ -164,7 +164,7 @@ def _first_batch(records: memoryview, version: int) -> Batch | None:
     size = whole_size_at(records, 0)
     if size is None:
         raise _invalid(f"Produce requests with version {version} must contain at least one record batch per partition")
-    if records[_MAGIC_AT] != MAGIC:
+    if records[MAGIC_AT] != MAGIC:
         if version < _BATCHES_ONLY_VERSION:
             return None
         raise _invalid(

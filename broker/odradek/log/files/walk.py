@@ -11,15 +11,12 @@ from zlib import crc32
 from crc32c import crc32c
 from msgspec import Struct
 
-from odradek.records.batch import HEADER, HEADER_BYTES, LENGTH_BASE, MAGIC, NO_TIMESTAMP
+from odradek.records.batch import HEADER, HEADER_BYTES, LENGTH_BASE, MAGIC, MAGIC_AT, NO_TIMESTAMP, OLD_HEADERS
 
 __all__ = ["SegmentIndex", "SparseEntries", "index_of_segment", "walk", "walk_end"]
 
 _CHECKSUMMED_AT = 21
-_MAGIC_AT = 16
-_OLD_HEADERS = (Layout(">qiIbb"), Layout(">qiIbbq"))
-"""Of messages of magic 0 and 1: offset, length, checksum, magic, attributes, and of magic 1 the timestamp."""
-_OLD_BYTES_MIN = (_OLD_HEADERS[0].size + 8, _OLD_HEADERS[1].size + 8)
+_OLD_BYTES_MIN = (OLD_HEADERS[0].size + 8, OLD_HEADERS[1].size + 8)
 """The header, and the sizes of key and value."""
 _OLD_CODEC = 0x07
 _OFFSET = Layout(">q")
@@ -137,17 +134,17 @@ def _old_message(view: memoryview, position: int, *, checks: bool) -> _OldMessag
     With `checks` it may be the beginning of a batch whose machine died: zeros in the place of the magic.
     """
     room = len(view) - position
-    magic = view[position + _MAGIC_AT] if room > _MAGIC_AT else MAGIC
+    magic = view[position + MAGIC_AT] if room > MAGIC_AT else MAGIC
     if magic >= MAGIC or room < _OLD_BYTES_MIN[magic]:
         return f"{room} bytes are no batch" if room < HEADER_BYTES else "the batch is cut off, or none"
-    offset, length, checksum, _, attributes, *rest = _OLD_HEADERS[magic].unpack_from(view, position)
+    offset, length, checksum, _, attributes, *rest = OLD_HEADERS[magic].unpack_from(view, position)
     if length <= 0:
         return "there is no batch"
     size = LENGTH_BASE + length
     if size > room or size < _OLD_BYTES_MIN[magic]:
         return "the batch is cut off, or none"
     end = position + size
-    if checks and crc32(view[position + _MAGIC_AT : end]) != checksum:
+    if checks and crc32(view[position + MAGIC_AT : end]) != checksum:
         return _wrong_checksum(offset)
     return _OldMessage(offset, rest[0] if rest else NO_TIMESTAMP, end, attributes & _OLD_CODEC != 0)
 
@@ -159,7 +156,7 @@ def _wrong_checksum(offset: int) -> str:
 def _last_offset(view: memoryview, position: int, offset: int) -> int:
     """The last offset of the batch at this position, whose index has this offset."""
     last: int
-    if view[position + _MAGIC_AT] != MAGIC:
+    if view[position + MAGIC_AT] != MAGIC:
         (last,) = _OFFSET.unpack_from(view, position)
         return last
     delta: int = HEADER.unpack_from(view, position)[6]
