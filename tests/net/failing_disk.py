@@ -91,7 +91,7 @@ class _Os:
     """The module `os`, with counted calls."""
 
     def __init__(self, calls: FailingCalls) -> None:
-        for name in ("fsync", "replace", "unlink", "truncate", "ftruncate", "makedirs"):
+        for name in ("fsync", "replace", "unlink", "truncate", "ftruncate", "makedirs", "pwrite"):
             setattr(self, name, calls.counted(name, getattr(os, name)))
 
     def __getattr__(self, name: str) -> Any:

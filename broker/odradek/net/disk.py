@@ -29,14 +29,13 @@ RESERVED_BYTES = 1024 * 1024
 
 First and at most; in between as many as there are already, because the pages of most logs are never written to.
 """
+_ZEROS = memoryview(bytes(RESERVED_BYTES))
 _RESERVE: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
-"""macOS cannot reserve; there a full disk ends the process in a write to memory."""
+"""Reserves bytes on the disk in one piece; macOS has no such call."""
 _SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 _SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 _SEEK_HOLE: int | None = getattr(os, "SEEK_HOLE", None)
 SYNCS_AT_ONCE = 16
-_POPULATE_WRITE: int = 23
-"""MADV_POPULATE_WRITE (Linux 5.14): the pages of a piece are made at once, not one fault at a time."""
 _ONE_BY_ONE: int | None = getattr(mmap, "MADV_RANDOM", None)
 """Else the first page of a file brings as many others as the device reads ahead, up to megabytes for each log."""
 _IN_ADVANCE: int | None = getattr(mmap, "MADV_NORMAL", None)
@@ -68,7 +67,7 @@ class LocalFile:
         self.path = path
         self._fail = fail
         self._capacity = capacity
-        self._reserved = until - until % FIRST_RESERVED_BYTES
+        self._reserved = until
         self._map(min(capacity, max(MAPPED_BYTES, until)))
 
     def _map(self, size: int) -> None:
@@ -102,14 +101,15 @@ class LocalFile:
             try:
                 if _RESERVE is not None:
                     _RESERVE(descriptor, start, wanted - start)
+                # A write makes pages by the dozen; the first touch of a mapped page makes that page alone.
+                while start < wanted:
+                    start += os.pwrite(descriptor, _ZEROS[: wanted - start], start)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise self._fail(error, self.path) from None
-        if start < RESERVED_BYTES <= wanted:
+        if self._reserved < RESERVED_BYTES <= wanted:
             self._advise(_IN_ADVANCE)
-        with suppress(OSError, ValueError):  # an older kernel: each page costs a fault when it is first written to
-            self._mapping.madvise(_POPULATE_WRITE, start, wanted - start)
         self._reserved = wanted
         return wanted
 
