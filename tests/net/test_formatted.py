@@ -25,6 +25,7 @@ from odradek.records.control import ControlType, quorum_records
 from odradek.testing import Cluster
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from odradek.wire.messages.describe_quorum_response import DescribeQuorumResponse
 from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from odradek.wire.messages.k_raft_version_record import KRaftVersionRecord
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -52,11 +53,21 @@ def levels_and_users(bootstrap: str) -> tuple[Mapping[str, int], list[str]]:
     return {each.name: each.max_version_level for each in found.finalized_features}, [each.user for each in users]
 
 
-def voters(bootstrap: str) -> list[tuple[int, bytes]]:
-    """The voters that DescribeQuorum tells, with the ids of their directories."""
+def quorum_of(bootstrap: str) -> DescribeQuorumResponse:
     asked = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
     with BlockingClient(bootstrap.split(",")[0], client_id="look") as client:
-        [partition] = client.ask(DescribeQuorumRequest(topics=[asked]), 2).topics[0].partitions
+        return client.ask(DescribeQuorumRequest(topics=[asked]), 2)
+
+
+def raise_quorum(bootstrap: str) -> None:
+    wanted = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+    with BlockingClient(bootstrap.split(",")[0], client_id="operator") as client:
+        assert 0 == client.ask(UpdateFeaturesRequest(feature_updates=[wanted]), 2).error_code
+
+
+def voters(bootstrap: str) -> list[tuple[int, bytes]]:
+    """The voters that DescribeQuorum tells, with the ids of their directories."""
+    [partition] = quorum_of(bootstrap).topics[0].partitions
     return [(each.replica_id, each.replica_directory_id) for each in partition.current_voters]
 
 
@@ -126,6 +137,26 @@ def test_of_a_log_that_does_not_have_them_the_voters_are_those_of_the_format(tmp
         assert 1 == levels_and_users(cluster.bootstrap)[0]["kraft.version"]
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_all_brokers_with_directories_are_told_as_voters(level: int, tmp_path: Path) -> None:
+    """Each of them is a controller of Kafka, too. The leader has not heard of one that does not run."""
+    with Cluster(data_dir=tmp_path / "data", brokers=3) as cluster:
+        if level:
+            raise_quorum(cluster.bootstrap)
+        cluster.stop_broker(3)
+        told = quorum_of(cluster.bootstrap)
+    [partition] = told.topics[0].partitions
+    metas = [read_meta((tmp_path / "data" / f"broker-{each}" / "meta.properties").read_bytes()) for each in (1, 2, 3)]
+    assert [(each.node_id, each.directory_id if level else bytes(16)) for each in metas] == [
+        (each.replica_id, each.replica_directory_id) for each in partition.current_voters
+    ]
+    end = partition.high_watermark
+    assert [end, end, -1] == [each.log_end_offset for each in partition.current_voters]
+    assert [False, False, True] == [each.last_fetch_timestamp == -1 for each in partition.current_voters]
+    assert [] == partition.observers
+    assert [1, 2, 3] == [each.node_id for each in told.nodes]
+
+
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_the_version_of_the_quorum_goes_up_with_all_voters(brokers: int, tmp_path: Path) -> None:
     """A node of Kafka is a voter only with the id of its directory."""
@@ -133,9 +164,7 @@ def test_the_version_of_the_quorum_goes_up_with_all_voters(brokers: int, tmp_pat
     path = tmp_path / "data"
     with Cluster(data_dir=path, brokers=brokers, config=quorum) as cluster:
         assert "kraft.version" not in levels_and_users(cluster.bootstrap)[0]
-        with BlockingClient(cluster.bootstrap.split(",")[0], client_id="operator") as client:
-            wanted = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
-            assert 0 == client.ask(UpdateFeaturesRequest(feature_updates=[wanted]), 2).error_code
+        raise_quorum(cluster.bootstrap)
         assert 1 == levels_and_users(cluster.bootstrap)[0]["kraft.version"]
     folders = [path] if brokers == 1 else [path / f"broker-{node_id}" for node_id in range(1, brokers + 1)]
     directories = [read_meta((each / "meta.properties").read_bytes()).directory_id for each in folders]

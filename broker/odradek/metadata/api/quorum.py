@@ -1,4 +1,6 @@
-"""The quorum of controllers, which has one voter: DescribeQuorum, adding and removing voters, unregistering nodes.
+"""The quorum of controllers: DescribeQuorum, adding and removing voters, unregistering nodes.
+
+Its voters are the brokers with the metadata log in their directories; without directories it is the controller alone.
 
 Kafka asks a new voter for its ApiVersions before it is added (KIP-853). The brokers of one process cannot reach a
 controller elsewhere, so the request ends as in Kafka with a voter that cannot be reached.
@@ -56,6 +58,8 @@ __all__ = [
 NODES_SINCE = 2
 """The first version of DescribeQuorum with the addresses of voters."""
 NO_DIRECTORY = bytes(16)
+UNKNOWN = -1
+"""Of a voter that a leader has not heard of: its offset and its times."""
 
 
 class QuorumApi:
@@ -71,11 +75,11 @@ class QuorumApi:
 
     @endpoint(
         DESCRIBE_QUORUM,
-        left_out="voters besides the controller",
+        left_out="voters besides the controller, without data directories",
         needs=allowed_on_cluster(AclOperation.DESCRIBE, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
     )
     async def describe_quorum(self, call: Call[DescribeQuorumRequest]) -> DescribeQuorumResponse:
-        """DescribeQuorum (key 55), versions 0 to 2 (KIP-595, 836, 853): the controller is the only voter."""
+        """DescribeQuorum (key 55), versions 0 to 2 (KIP-595, 836, 853): the controller leads the voters."""
         request = call.request
         asked = [
             (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
@@ -92,20 +96,24 @@ class QuorumApi:
                 )
                 for topic in request.topics
             ],
-            nodes=[self._quorum_node()] if known and call.version >= NODES_SINCE else [],
+            nodes=[*map(self._quorum_node, self._voters())] if known and call.version >= NODES_SINCE else [],
         )
 
+    def _voters(self) -> tuple[int, ...]:
+        return self._store.voters or (self._cluster.controller_id,)
+
     def _quorum(self) -> PartitionData:
-        image, leader = self._metadata.image, self._cluster.controller_id
+        image, leader, voters = self._metadata.image, self._cluster.controller_id, self._voters()
         end = image.offset + 1
 
-        def replica(node_id: int) -> ReplicaState:
+        def replica(node_id: int, *, fetches: bool = True) -> ReplicaState:
+            now = self._clock.now if fetches else UNKNOWN
             return ReplicaState(
                 replica_id=node_id,
                 replica_directory_id=self.directory_id(node_id) if image.feature(KRAFT_VERSION) else NO_DIRECTORY,
-                log_end_offset=end,
-                last_fetch_timestamp=self._clock.now,
-                last_caught_up_timestamp=self._clock.now,
+                log_end_offset=end if fetches else UNKNOWN,
+                last_fetch_timestamp=now,
+                last_caught_up_timestamp=now,
             )
 
         return PartitionData(
@@ -113,16 +121,15 @@ class QuorumApi:
             leader_id=leader,
             leader_epoch=image.epoch,
             high_watermark=end,
-            current_voters=[replica(leader)],
-            observers=[replica(broker) for broker in image.brokers if broker != leader],
+            current_voters=[replica(each, fetches=each == leader or image.is_alive(each)) for each in voters],
+            observers=[replica(broker) for broker in image.brokers if broker not in voters],
         )
 
-    def _quorum_node(self) -> QuorumNode:
-        leader = self._cluster.controller_id
-        broker = self._metadata.image.brokers.get(leader)
+    def _quorum_node(self, node_id: int) -> QuorumNode:
+        broker = self._metadata.image.brokers.get(node_id)
         endpoints = () if broker is None else broker.endpoints
         listeners = [Listener(name=e.name, host=e.host, port=e.port) for e in endpoints]
-        return QuorumNode(node_id=leader, listeners=listeners)
+        return QuorumNode(node_id=node_id, listeners=listeners)
 
     def directory_id(self, node_id: int) -> bytes:
         """The id of the directory with a node's metadata log; it does not change while the cluster exists."""
@@ -156,10 +163,10 @@ class QuorumApi:
         elif self._metadata.image.feature(KRAFT_VERSION) == 0:
             error = ErrorCode.UNSUPPORTED_VERSION
             message = "Cluster doesn't support adding voter because the kraft.version feature is 0"
-        elif request.voter_id == self._cluster.controller_id:
+        elif request.voter_id in self._voters():
             error = ErrorCode.DUPLICATE_VOTER
             voter = _voter(request.voter_id, request.voter_directory_id)
-            message = f"The voter id for {voter} is already part of the set of voters [{self._only_voter()}]."
+            message = f"The voter id for {voter} is already part of the set of voters [{self._told_voters()}]."
         else:
             error = ErrorCode.REQUEST_TIMED_OUT
             message = "Aborted add voter operation for since API_VERSIONS returned an error BROKER_NOT_AVAILABLE"
@@ -181,7 +188,7 @@ class QuorumApi:
         else:
             error = ErrorCode.VOTER_NOT_FOUND
             voter = _voter(request.voter_id, request.voter_directory_id)
-            message = f"Cannot remove voter {voter} from the set of voters [{self._only_voter()}]"
+            message = f"Cannot remove voter {voter} from the set of voters [{self._told_voters()}]"
         return RemoveRaftVoterResponse(error_code=error, error_message=message)
 
     def _another_cluster(self, cluster_id: str | None) -> tuple[ErrorCode, str | None]:
@@ -190,9 +197,8 @@ class QuorumApi:
             return ErrorCode.NONE, None
         return ErrorCode.INCONSISTENT_CLUSTER_ID, f'The given id "{cluster_id}" doesn\'t match the cluster id "{own}"'
 
-    def _only_voter(self) -> str:
-        controller = self._cluster.controller_id
-        return _voter(controller, self.directory_id(controller))
+    def _told_voters(self) -> str:
+        return ", ".join(_voter(node_id, self.directory_id(node_id)) for node_id in self._voters())
 
     @endpoint(UNREGISTER_BROKER, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
     async def unregister_broker(self, call: Call[UnregisterBrokerRequest]) -> UnregisterBrokerResponse:
