@@ -28,7 +28,7 @@ from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasR
 from odradek.wire.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
-__all__ = ["OLDER", "OLDER_END", "STATES", "TIMEOUT_S", "WORN", "Clients", "State"]
+__all__ = ["OLDER", "OLDER_END", "STATES", "TIMEOUT_S", "UPGRADE", "WORN", "Clients", "State", "set_features"]
 
 TIMEOUT_S = 120
 OLD_MS = 1_000_000
@@ -51,7 +51,7 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
 WORN = "worn"
 """A transactional id whose producer id has come to its last epoch, in files that were written for it (`wear_out`)."""
 LARGE = "v" * 60_000
-UNSAFE_DOWNGRADE = 3
+UPGRADE, UNSAFE_DOWNGRADE = 1, 3
 LASTING = {"log_level": 0, "reconnect.backoff.max.ms": 1000, "socket.max.fails": 0}
 """What clients are configured with that live through a change of systems.
 
@@ -166,12 +166,13 @@ class Clients:
             made.result(TIMEOUT_S)
 
     def set_features(self) -> None:
-        updates = [
-            FeatureUpdateKey(name, level, upgrade_type=UNSAFE_DOWNGRADE) for name, level in self.features.items()
-        ]
-        with BlockingClient(self.bootstrap, client_id="admin", timeout_s=TIMEOUT_S) as client:
-            answer = client.ask(UpdateFeaturesRequest(timeout_ms=TIMEOUT_S * 1000, feature_updates=updates), 2)
-        assert 0 == answer.error_code, answer
+        set_features(
+            self.bootstrap,
+            *(
+                FeatureUpdateKey(name, level, upgrade_type=UPGRADE if level else UNSAFE_DOWNGRADE)
+                for name, level in self.features.items()
+            ),
+        )
 
     # ------------------------------------------------------------------ in each system
 
@@ -382,6 +383,13 @@ class Clients:
             last = consumer.poll(0.3)
         assert expected == sorted(found)
         assert last is None or last.error() is not None, last.value()
+
+
+def set_features(bootstrap: str, *updates: FeatureUpdateKey) -> None:
+    """Ask until it is done: a Kafka raises kraft.version when it has heard from each voter that it can."""
+    request = UpdateFeaturesRequest(timeout_ms=TIMEOUT_S * 1000, feature_updates=[*updates])
+    with BlockingClient(bootstrap, client_id="admin", timeout_s=TIMEOUT_S) as client:
+        wait_for(lambda: 0 == client.ask(request, 2).error_code, f"{updates} are set")
 
 
 def _delivered(error: KafkaError | None, message: object) -> None:

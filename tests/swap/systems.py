@@ -142,8 +142,13 @@ class Kafka:
         settings: Mapping[str, str] | None = None,
         brokers: int = 1,
         others: Mapping[str, str] | None = None,
+        keeps_ports: bool = False,
     ) -> None:
-        """`others` are properties that Odradek does not get, such as listeners."""
+        """`others` are properties that Odradek does not get, such as listeners.
+
+        Controllers that find each other by the voters in their log keep their ports; others get new ones at each start.
+        """
+        self.keeps_ports = keeps_ports
         quorum = {node_id: free_port() for node_id in range(1, brokers + 1)}
         self.nodes: list[RealKafka] = []
         for node_id in quorum:
@@ -171,7 +176,8 @@ class Kafka:
 
     def start(self) -> None:
         first = self.nodes[0]
-        first.quorum.update({node_id: free_port() for node_id in first.quorum})
+        if not self.keeps_ports:
+            first.quorum.update({node_id: free_port() for node_id in first.quorum})
         for node in self.nodes:
             node.properties |= {**node.addresses(), **self._others}
         with ThreadPoolExecutor() as threads:

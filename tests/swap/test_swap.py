@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.net.test_formatted import voters
 from tests.oracle.real_kafka import free_port
 from tests.swap.judges import DECODERS, audit, dump, metadata_shell, rooms
 from tests.swap.look import look
@@ -27,6 +28,7 @@ from tests.swap.turns import LARGE, at_rest, both, differences, played, ready, s
 from odradek.log.files.checkpoints import read_offsets
 from odradek.log.files.names import CLEAN_STOP, LOG_STARTS
 from odradek.log.metadata_log import METADATA_FOLDER, METADATA_TOPIC
+from odradek.metadata.features import KRAFT_VERSION
 from odradek.net.cluster import RunningCluster
 from odradek.testing import Cluster
 from odradek.txn.entry import EPOCH_LAST_USABLE
@@ -64,6 +66,7 @@ WITHOUT_FEATURES: Mapping[str, int] = {
     "streams.version": 0,
     "eligible.leader.replicas.version": 0,
 }
+VOTERS_IN_LOG = {KRAFT_VERSION: 1}
 LEAVES_ROOM: Mapping[str, set[str]] = {Kafka.name: {METADATA_FOLDER}, Odradek.name: set()}
 """The folders whose indexes a clean stop does not cut to their size."""
 PLAYS = (
@@ -75,6 +78,7 @@ PLAYS = (
     ),
     *(Play(Kafka, THERE_AND_BACK_FIVE_TIMES, level) for level in LEVELS),
     *(Play(first, ends, brokers=3) for first in (Odradek, Kafka) for ends in ENDS),
+    *(Play(first, ends, brokers=3, features=VOTERS_IN_LOG) for first in (Odradek, Kafka) for ends in ENDS),
     *(Play(first, ends, features=WITHOUT_FEATURES) for first in (Odradek, Kafka) for ends in ENDS),
 )
 
@@ -113,7 +117,8 @@ def have_starts(paths: Sequence[Path], seen: Mapping[str, Any]) -> bool:
 )
 def test_nothing_changes_when_the_other_system_goes_on(tmp_path: Path, play: Play) -> None:
     """Each system in turn works, is looked at, and ends so; the next one has to show the same, and go on."""
-    played(tmp_path, partial(take_turns, play), play.level, brokers=play.brokers)
+    voters_in_log = KRAFT_VERSION in play.features
+    played(tmp_path, partial(take_turns, play), play.level, brokers=play.brokers, voters_in_log=voters_in_log)
 
 
 def take_turns(play: Play, root: Path, kafka: Kafka, odradek: Odradek) -> None:
@@ -141,6 +146,8 @@ def take_turns(play: Play, root: Path, kafka: Kafka, odradek: Odradek) -> None:
                 # Both write this checkpoint from time to time, and at a clean stop.
                 wait_for(partial(have_starts, folders(root), before), "checkpoints are written")
             assert play.features.items() <= {**dict.fromkeys(play.features, 0), **before["features"]}.items()
+            if KRAFT_VERSION in play.features:
+                assert list(range(1, play.brokers + 1)) == sorted(node_id for node_id, _ in voters(system.bootstrap))
         finally:
             getattr(system, end)()
         for each in folders(root):

@@ -15,6 +15,8 @@ from tests.swap.look import NotReady, look
 from tests.swap.states import Clients
 from tests.swap.systems import OFTEN, Kafka, Odradek, System, free_ports
 
+from odradek.metadata.api.started_with import QUORUM_VOTERS
+
 __all__ = ["LARGE", "at_rest", "both", "differences", "played", "ready", "settled", "until"]
 
 SETTLES_S = 120
@@ -24,12 +26,19 @@ LARGE = pytest.mark.skipif(os.environ.get("ODRADEK_SWAP") == "small", reason="th
 
 
 def both(
-    root: Path, level: int = 2, *, brokers: int = 1, settings: Mapping[str, str] | None = None
+    root: Path,
+    level: int = 2,
+    *,
+    brokers: int = 1,
+    settings: Mapping[str, str] | None = None,
+    voters_in_log: bool = False,
 ) -> tuple[Kafka, Odradek]:
-    """The two systems, at the same addresses."""
+    """The two systems, at the same addresses; with voters in the log these have those of Kafka's controllers."""
     settings = {**OFTEN, **(settings or {})}
     port = free_ports(brokers)
-    kafka = Kafka(root, port, level=level, brokers=brokers, settings=settings)
+    kafka = Kafka(root, port, level=level, brokers=brokers, settings=settings, keeps_ports=voters_in_log)
+    if voters_in_log:
+        settings = {**settings, QUORUM_VOTERS: kafka.nodes[0].properties[QUORUM_VOTERS]}
     return kafka, Odradek(root, port, level=level, brokers=brokers, settings=settings)
 
 
@@ -92,6 +101,7 @@ def played(
     *,
     brokers: int = 1,
     settings: Mapping[str, str] | None = None,
+    voters_in_log: bool = False,
 ) -> None:
     """Play it with the two systems, and anew where Kafka's log says that it has forgotten markers (docs/disk.md).
 
@@ -99,7 +109,7 @@ def played(
     """
     for number in range(1, PLAYS + 1):
         part = root / f"play-{number}"
-        kafka, odradek = both(part, level, brokers=brokers, settings=settings)
+        kafka, odradek = both(part, level, brokers=brokers, settings=settings, voters_in_log=voters_in_log)
         try:
             play(part, kafka, odradek)
         except (AssertionError, KafkaException):
