@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from odradek.core.internal_topics import INTERNAL_TOPICS, CoordinatorKind, partition_for
-from odradek.core.machine import Answered, Fact, Parked, Refused
+from odradek.core.machine import Answered, Awaited, Fact, Parked, Proposed, Refused
 from odradek.host.exchange import asks_itself
 from odradek.log.partition import AlreadyOpen
 from odradek.txn.checks import Claim
@@ -59,6 +59,7 @@ CLIENT_STYLE = 0
 BROKER_STYLE = 2
 """The client's transaction version in the record of an add: 2 if a broker adds for its client."""
 _BEFORE_ABORTABLE = {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
+_NONE_FAILED: Failures = {}
 _TRANSACTIONS = CoordinatorKind.TRANSACTION.topic
 Judge = Callable[["TransactionOperation", ErrorCode], Refused]
 """Turns the coordinator's verdict into the error for the client."""
@@ -68,6 +69,7 @@ class Registration:
     """Adds partitions to transactions, or verifies them, at the coordinators on this broker."""
 
     def __init__(self, node: Serving, coordinators: CoordinatorsOf[TransactionShard]) -> None:
+        self._node = node
         self._coordinators = coordinators
         self._metadata = node.metadata
         self._clock = node.clock
@@ -97,6 +99,33 @@ class Registration:
             return dict.fromkeys(partitions, added)
         # As in Kafka the whole request fails of a broker that adds what the log cannot hold.
         return added if added.error is ErrorCode.UNSUPPORTED_VERSION else dict.fromkeys(partitions, added.error)
+
+    def add_at_once(self, claim: Claim, partitions: Sequence[TopicPartition]) -> ErrorCode | Refused | None:
+        """Add partitions for a leader on this broker; None where that may have to wait, and nothing was done."""
+        shard = self._coordinators.of(claim.transactional_id)
+        if (
+            isinstance(shard, Refused)
+            or shard.partition.log.mark is not None
+            or shard.machine.adding_waits
+            or self.not_addable(partitions, by_client=False)
+            or not asks_itself(self._node, self._node.node_id, ApiKey.ADD_PARTITIONS_TO_TXN)
+        ):
+            return None
+        decision = shard.machine.add_partitions(
+            claim,
+            partitions,
+            client_version=self._style_of_brokers,
+            now=self._clock.now,
+            tv=self._metadata.transaction_version,
+        )
+        added: ErrorCode | Refused | None
+        if isinstance(decision, Proposed):
+            added = shard.propose(decision)
+        else:
+            shard.settle()
+            assert not isinstance(decision, Parked | Awaited), "this coordinator lets nobody wait"
+            added = decision if isinstance(decision, Refused) else decision.reply
+        return as_answered(added) if isinstance(added, Refused) else added
 
     async def add(
         self, claim: Claim, partitions: Sequence[TopicPartition], *, client_version: int
@@ -269,6 +298,10 @@ class Admission:
         operation: TransactionOperation,
     ) -> Failures:
         """Have the partitions verified or added; the errors of those that failed."""
+        if not operation.verifies_only:
+            failures = self._add_at_once(Claim(transactional_id, producer_id, producer_epoch), partitions, operation)
+            if failures is not None:
+                return failures
         decision = self.verifier.ask(
             coordinator=self._coordinator(transactional_id),
             transactional_id=transactional_id,
@@ -299,6 +332,28 @@ class Admission:
         if tells:
             self._tell("resumed", fields, partitions)
         return cast("Failures", verdict)
+
+    def _add_at_once(
+        self, claim: Claim, partitions: Sequence[TopicPartition], operation: TransactionOperation
+    ) -> Failures | None:
+        """Add partitions at the coordinator on this broker; None if the question has to be put to the verifier.
+
+        Nearly every question is answered so: no other one is under way to the coordinator, which is here and loaded.
+        """
+        verifier = self.verifier
+        if self._node.node_id in verifier.under_way:
+            return None
+        added = self._registration.add_at_once(claim, partitions)
+        if added is None:
+            return None
+        failures = _NONE_FAILED
+        if isinstance(added, Refused):
+            error, rules = added.error, self.rules
+            is_of_request = error is ErrorCode.UNSUPPORTED_VERSION
+            verdict = rules.request_verdict(error) if is_of_request else rules.verdict(operation, error)
+            failures = dict.fromkeys(partitions, verdict)
+        verifier.metrics.at_once(len(failures))
+        return failures
 
     async def _send(self, request: VerificationRequest) -> None:
         if asks_itself(self._node, request.node_id, ApiKey.ADD_PARTITIONS_TO_TXN):

@@ -50,7 +50,8 @@ class TxnCoordinator(Ledger):
         checks = self._rules.checks
         adding = Operation.ADD_BEFORE_4_0 if config.release.fences_before_waiting else Operation.ADD
         self._adding = checks[adding]
-        self._adding_waits = self._rules.waiting[adding]
+        self.adding_waits = self._rules.waiting[adding]
+        """Whether an add may wait for the end of the transaction before."""
         self._verifying = checks[Operation.VERIFY]
 
     def init_producer_id(
@@ -158,7 +159,7 @@ class TxnCoordinator(Ledger):
         entry = None if held is None else held.entry
         refused = refusal(self._adding, claim, entry, pending=claim.transactional_id in self._pending)
         if refused is not None:
-            waits = self._adding_waits and refused.error is ErrorCode.CONCURRENT_TRANSACTIONS
+            waits = self.adding_waits and refused.error is ErrorCode.CONCURRENT_TRANSACTIONS
             return self._wait(claim.transactional_id) if waits else refused
         assert entry is not None
         present = entry.partitions

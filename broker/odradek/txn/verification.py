@@ -57,6 +57,12 @@ class VerificationMetrics:
         self.counts = [0] * (len(BUCKETS_MS) + 1)
         """Answers by duration: up to each bound of `BUCKETS_MS`, and beyond the last."""
 
+    def at_once(self, failures: int) -> None:
+        """Count a question that was answered in the millisecond in which it was asked."""
+        self.verifications += 1
+        self.failures += failures
+        self.counts[0] += 1
+
     def took(self, duration_ms: int) -> None:
         """Count the answer to one question."""
         self.duration_ms_sum += duration_ms
