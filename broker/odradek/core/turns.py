@@ -93,7 +93,8 @@ class Turns:
         self.waiting: deque[Callable[[], object]] = deque()
         self.behind: list[Pause] = []
         """Work that goes on before them, as soon as the responses of the step have left."""
-        self._asked = False
+        self.asked = False
+        """Whether the driver was asked to come back."""
         self.is_over: Callable[[], bool] = _at_once
         """Whether the turn has lasted long enough; the driver's, which has a clock. Without one, after each request."""
 
@@ -115,6 +116,11 @@ class Turns:
         wait = Pause(self._kernel)
         self.waiting.append(lambda: wait.settle(None))
         return wait
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a turn follows what the driver has heard by now; of drivers with a clock alone."""
+        return self.asked and self.has_clock
 
     @property
     def has_clock(self) -> bool:
@@ -163,7 +169,7 @@ class Turns:
 
     def run(self) -> None:
         """One turn: what was left behind the answers, then first come, first served, until it is over."""
-        self._asked = False
+        self.asked = False
         if self.behind:
             behind, self.behind = self.behind, []
             for wait in behind:
@@ -178,7 +184,7 @@ class Turns:
 
     def wants_another(self) -> bool:
         """Whether the driver is to be asked to come back: somebody waits, and it has not been asked."""
-        if self._asked or not (self.waiting or self.behind):
+        if self.asked or not (self.waiting or self.behind):
             return False
-        self._asked = True
+        self.asked = True
         return True

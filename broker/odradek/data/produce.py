@@ -157,6 +157,10 @@ class ProduceApi:
     async def produce(self, call: Call[ProduceRequest]) -> ProduceResponse | None:
         """Append to each partition its records; with acks=0 there is no answer, and an error ends the connection."""
         request, version = call.request, call.version
+        if request.transactional_id is not None and self._turns.asked and self._turns.is_near:
+            # Whoever ends a transaction comes first: an open one holds up who reads what is committed, and each that
+            # has begun is waited for. All that came together is there by then, and the markers of what has ended.
+            await self._turns.next()
         if request.transactional_id is None and _has_transactional_records(request):
             return _all_refused(request, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         if version in LOOKS_FOR_ZSTD and self._names_no_codec(request):

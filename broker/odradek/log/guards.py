@@ -64,6 +64,16 @@ class Guards:
         pending = self.pending.get(producer_id)
         return guard is not None and pending is not None and pending.guard is guard
 
+    def lets_begin(self, producer_id: int, guard: Guard, sequence: int) -> bool:
+        """Whether it `holds`, and no other request with the producer's first sequence comes before this one."""
+        pending = self.pending.get(producer_id)
+        return (
+            pending is not None
+            and pending.guard is guard
+            and sequence <= pending.lowest_sequence
+            and not (sequence and pending.supports_epoch_bump)
+        )
+
     def transaction_opened(self, producer_id: int) -> None:
         """The first batch of the transaction is in the log: from now on the log itself is the proof."""
         self.pending.pop(producer_id, None)

@@ -69,10 +69,8 @@ def admit_marker(*, epoch: int, stored_epoch: int, is_open: bool, transaction_ve
     rule = MarkerRule.BUMPED_EPOCH if transaction_version >= _EPOCH_BUMP_SINCE else MarkerRule.SAME_EPOCH
     # At the last epoch there is nothing left to bump to, so the marker of an exhausted producer id may come again.
     here = TransactionHere.OPEN if is_open and epoch < PRODUCER_EPOCH_MAX else TransactionHere.NONE
-    return ADMIT_MARKER[rule, _relation(epoch, stored_epoch), here]
-
-
-def _relation(epoch: int, stored_epoch: int) -> MarkerEpoch:
     if epoch == stored_epoch:
-        return MarkerEpoch.SAME
-    return MarkerEpoch.NEWER if epoch > stored_epoch else MarkerEpoch.OLDER
+        relation = MarkerEpoch.SAME
+    else:
+        relation = MarkerEpoch.NEWER if epoch > stored_epoch else MarkerEpoch.OLDER
+    return ADMIT_MARKER[rule, relation, here]

@@ -139,6 +139,24 @@ class ProducerState:
             and origin is Origin.CLIENT
         ):
             return None
+        # Nor for the first one of its transaction, with its guard.
+        if (
+            guard is not None
+            and producer is not None
+            and batch.producer_epoch == producer.epoch
+            and batch.base_sequence == producer.last_sequence + 1
+            and batch.attributes & TRANSACTIONAL
+            and producer.first_offset == NO_OFFSET
+            and origin is Origin.CLIENT
+            and self.guards.lets_begin(batch.producer_id, guard, batch.base_sequence)
+        ):
+            return None
+        return self._judged(batch, producer, origin, guard, verification_enabled)
+
+    def _judged(
+        self, batch: Batch, producer: Producer | None, origin: Origin, guard: Guard | None, verification_enabled: bool
+    ) -> CachedBatch | Refused | None:
+        """As `admit`, with every check in its order."""
         if producer is None:
             producer = Producer(batch.producer_id)
         if origin is Origin.CLIENT and (duplicate := _duplicate_of(batch, producer)) is not None:

@@ -1,4 +1,7 @@
-"""The client hears of the outcome of its transaction before the markers are written, and finds them written after."""
+"""The client hears of the outcome of its transaction before the markers are written, and finds them written after.
+
+Whoever begins a transaction meanwhile comes after them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 from tests.kips.cluster import Cluster
 from tests.kips.helpers import OK, P
 from tests.kips.producer import Producer
+from tests.unit.host.helpers import batch, only, produce_request
 
 from odradek.broker import Node
 from odradek.core.by_type import taken
@@ -19,6 +23,7 @@ from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.net.post import Post
 from odradek.sim import World
+from odradek.wire.errors import ErrorCode
 
 
 def steps_of_a_commit(cluster: Cluster, producer: Producer) -> list[tuple[Event, Sequence[Effect], int]]:
@@ -66,6 +71,38 @@ def test_many_answers_leave_before_any_marker_and_one_turn_writes_them_all() -> 
     node._steps.update([taken(Turn, turn)])
     node.step(held[0], cluster.world.now)
     assert len(producers) == node.counters.markers_written
+
+
+def test_whoever_ends_a_transaction_comes_before_whoever_begins_one() -> None:
+    cluster = Cluster(brokers=1, calls_itself=True, tells=False)
+    node = cluster.node(1)
+    node.turns.is_over = lambda: False  # as a driver with a clock has it
+    first, second, beginning = (Producer.started(cluster, tid=tid) for tid in "abc")
+    assert OK is first.send(P)
+    assert OK is second.send(P)
+    turn, held = node._turn, list[Turn]()
+    with mock.patch.dict(node._steps, {Turn: held.append}):
+        assert OK is first.commit()
+        begins = beginning.sending(P)
+        plain = produce_request(batch(b"v"), topic_id=cluster.topic_id("t"))
+        assert ErrorCode.NONE == only(cluster.ask(1, plain, 13)).error_code
+        assert not begins.arrived
+        assert OK is second.commit()
+        assert (1, 0) == (len(held), node.counters.markers_written)
+    node._steps.update([taken(Turn, turn)])
+    answers = node.step(held[0], cluster.world.now)
+    assert ([Send], 2) == ([type(effect) for effect in answers], node.counters.markers_written)
+    assert 1 == cluster.producers(P)[-1].last_sequence + 1
+
+
+def test_without_a_clock_all_are_served_as_they_come() -> None:
+    cluster = Cluster(brokers=1, calls_itself=True, tells=False)
+    node = cluster.node(1)
+    ending, beginning = (Producer.started(cluster, tid=tid) for tid in "ab")
+    assert OK is ending.send(P)
+    with mock.patch.dict(node._steps, {Turn: lambda _: None}):
+        assert OK is ending.commit()
+        assert OK is beginning.send(P)
 
 
 def test_a_work_is_asked_for_by_its_earliest_time() -> None:

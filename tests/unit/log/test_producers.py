@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from itertools import product
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -159,6 +161,39 @@ def test_a_coordinator_has_no_sequence_but_an_epoch() -> None:
         return error(verdict)
 
     assert [OK, OK, OLD_EPOCH] == [admit(3), admit(3), admit(2)]
+
+
+def test_what_is_admitted_at_once_passes_every_check() -> None:
+    """The usual batches are admitted by few conditions: whatever those admit, the checks one by one admit as well."""
+    at_once = 0
+    for before, sequence, epoch, transactional, origin, verification in product(
+        ("nothing", "data", "open", "ended", "ended in the next epoch"),
+        (0, 1, 2),
+        (0, 1),
+        (False, True),
+        Origin,
+        (False, True),
+    ):
+        fold = Fold()
+        if before != "nothing":
+            fold.data(0, transactional=before != "data")
+        if before.startswith("ended"):
+            fold.marker(epoch=1 if before.endswith("epoch") else 0)
+        one = batch(b"v", producer_id=PRODUCER, epoch=epoch, sequence=sequence, transactional=transactional)
+        for asked, bumps, has_guard in product((None, *product((0, 1), (0, 1, 2))), (False, True), (False, True)):
+            state, guard = deepcopy(fold.state), Guard(0) if has_guard else None
+            if asked is not None:
+                given = state.guards.ask(
+                    PRODUCER, producer_epoch=asked[0], base_sequence=asked[1], supports_epoch_bump=bumps, now=NOW
+                )
+                guard = given if has_guard else None
+            judged = state._judged(one, state.producers.get(PRODUCER), origin, guard, verification)
+            with mock.patch.object(ProducerState, "_judged", return_value=Refused(OK)) as checks:
+                admitted = state.admit(one, origin=origin, guard=guard, verification_enabled=verification)
+            if not checks.called:
+                assert None is admitted is judged, (before, sequence, epoch, transactional, origin, asked, bumps)
+                at_once += 1
+    assert at_once > 50
 
 
 def test_first_unstable_offset_is_that_of_the_oldest_open_transaction() -> None:
