@@ -80,6 +80,8 @@ def test_first_requests_import_nothing_afterwards() -> None:
 
 
 FIRST_ANSWER = """
+from odradek.cli.imports import let_modules_wait
+let_modules_wait()
 import asyncio, os, signal, struct, sys
 
 import odradek.net.ready
@@ -113,10 +115,12 @@ MODULES_MAX = 180
 NOT_NEEDED = {
     "anyio",
     "argparse",
+    "ast",
     "bz2",
     "cramjam",
     "ctypes",
     "difflib",
+    "dis",
     "gettext",
     "hmac",
     "ipaddress",
@@ -128,6 +132,7 @@ NOT_NEEDED = {
     "prometheus_client",
     "shutil",
     "structlog",
+    "tokenize",
     "urllib.parse",
 }
 

@@ -11,7 +11,6 @@ takes longer than the rest. A mistake in it is a `UsageError` of one sentence.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NoReturn
@@ -141,4 +140,4 @@ def _names(kind: object, about: Option | Argument) -> list[str]:
 
 
 def _summary(command: Run) -> str:
-    return (inspect.getdoc(command) or "").split("\n")[0]
+    return (command.__doc__ or "").strip().split("\n")[0]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 
 from odradek import __version__
-from odradek.cli.imports import NoCollections, find_sources_first
+from odradek.cli.imports import NoCollections, find_sources_first, let_modules_wait
 from odradek.cli.usage import Unmet, UsageError
 
 __all__ = ["main"]
@@ -40,6 +40,8 @@ def _run() -> None:
         print(f"odradek {__version__}")
         return
     find_sources_first()
+    if words[:1] == ["serve"]:
+        let_modules_wait()
     with NoCollections():
         from odradek.cli.all_commands import commands_for
 

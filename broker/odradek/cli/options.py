@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
-from types import UnionType
+from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 from msgspec import Struct
@@ -25,9 +24,11 @@ else:
 
 
 __all__ = [
+    "REQUIRED",
     "Argument",
     "NotAValue",
     "Option",
+    "Parameter",
     "Path",
     "Run",
     "bundles",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 Run = Callable[..., None]
+REQUIRED = object()
+"""The default of a parameter that has none."""
 NOT_A_NUMBER: Mapping[object, str] = {int: "a whole number", float: "a number"}
 Names = Callable[[], Sequence[str]]
 """The words that a shell offers as values; more may be allowed."""
@@ -72,10 +75,34 @@ class Argument(Struct, frozen=True, kw_only=True):
     names: Names | None = None
 
 
+class Parameter(Struct, frozen=True):
+    """A parameter of a function or a constructor."""
+
+    name: str
+    annotation: object
+    default: object
+
+
 @cache
-def parameters(of: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+def parameters(of: Callable[..., object]) -> Mapping[str, Parameter]:
     """Parameters with the types that their annotations name; evaluating these takes milliseconds."""
-    return inspect.signature(of, eval_str=True).parameters
+    if isinstance(of, FunctionType) and not of.__dict__ and not of.__code__.co_kwonlyargcount:
+        # `serve` is so plain that it needs no `inspect`, which takes 5 % of a start; a decorator leaves marks.
+        names = of.__code__.co_varnames[: of.__code__.co_argcount]
+        defaults = of.__defaults__ or ()
+        of_each = zip(names, [REQUIRED] * (len(names) - len(defaults)) + [*defaults], strict=True)
+        return {name: Parameter(name, _annotation(of, name), default) for name, default in of_each}
+    from inspect import signature
+
+    return {
+        name: Parameter(name, each.annotation, REQUIRED if each.default is each.empty else each.default)
+        for name, each in signature(of, eval_str=True).parameters.items()
+    }
+
+
+def _annotation(of: FunctionType, name: str) -> object:
+    declared = of.__annotations__[name]
+    return eval(declared, of.__globals__) if isinstance(declared, str) else declared
 
 
 def bundles(command: Run) -> Mapping[str, Callable[..., object]]:
@@ -84,7 +111,7 @@ def bundles(command: Run) -> Mapping[str, Callable[..., object]]:
     return {name: each.annotation for name, each in given if isinstance(each.annotation, type)}
 
 
-def declared(command: Run) -> Iterator[tuple[inspect.Parameter, object, Option | Argument]]:
+def declared(command: Run) -> Iterator[tuple[Parameter, object, Option | Argument]]:
     """The parameters of a command, with the types of their values and their declarations; its own ones come first."""
     bundled = bundles(command)
     for owner in (command, *bundled.values()):
@@ -94,7 +121,7 @@ def declared(command: Run) -> Iterator[tuple[inspect.Parameter, object, Option |
                 yield parameter, plain_kind(kind)[0], about
 
 
-def option_name(parameter: inspect.Parameter, about: Option) -> str:
+def option_name(parameter: Parameter, about: Option) -> str:
     """The long name of an option."""
     return about.name or f"--{parameter.name.replace('_', '-')}"
 
@@ -167,4 +194,4 @@ def plain_values(command: Run, words: Sequence[str]) -> dict[str, object] | None
         else:
             values[name] = value
     values |= lists
-    return None if inspect.Parameter.empty in values.values() else values
+    return None if REQUIRED in values.values() else values

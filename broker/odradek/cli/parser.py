@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Callable
 from enum import Enum
+from inspect import getdoc
 from typing import Any, NoReturn, get_args
 
-from odradek.cli.options import Argument, NotAValue, Option, Run, declared, option_name, plain_kind, value_of
+from odradek.cli.options import (
+    REQUIRED,
+    Argument,
+    NotAValue,
+    Option,
+    Parameter,
+    Run,
+    declared,
+    option_name,
+    plain_kind,
+    value_of,
+)
 from odradek.cli.usage import UsageError
 
 __all__ = ["Parser", "parser_of"]
 
 PLACEHOLDERS = {int: "N", float: "N"}
-WITHOUT_WORTH = (None, False, inspect.Parameter.empty)
+WITHOUT_WORTH = (None, False, REQUIRED)
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,7 +67,7 @@ def parser_of(program: str, command: Run) -> Parser:
     """A parser of all options and arguments of a command."""
     parser = Parser(
         prog=program,
-        description=inspect.getdoc(command),
+        description=getdoc(command),
         formatter_class=_unprinted,
         allow_abbrev=False,
     )
@@ -71,10 +82,10 @@ def _unprinted(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, width=80)
 
 
-def _add(parser: Parser, parameter: inspect.Parameter) -> None:
+def _add(parser: Parser, parameter: Parameter) -> None:
     kind, about = get_args(parameter.annotation)
     kind, many = plain_kind(kind)
-    required = parameter.default is inspect.Parameter.empty
+    required = parameter.default is REQUIRED
     is_hidden = isinstance(about, Option) and about.hidden
     settings: dict[str, Any] = {"help": argparse.SUPPRESS if is_hidden else _help(about.help, parameter.default)}
     if kind is bool:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import inspect
 import json
+import platform
+import subprocess
 import sys
+import typing
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from importlib.machinery import FileFinder
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import typing_extensions
 
 from odradek.cli import imports
-from odradek.cli.imports import NoCollections, find_sources_first
+from odradek.cli.imports import WAITING, NoCollections, WaitingModule, find_sources_first, let_modules_wait
 
 
 def test_nothing_is_collected_inside() -> None:
@@ -61,3 +71,124 @@ def test_a_process_without_collections_stays_without() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+WAITS = """
+import sys
+from odradek.cli.imports import WAITING, WaitingModule, let_modules_wait
+
+let_modules_wait()
+let_modules_wait()
+import asyncio, msgspec, uvloop
+waiting = {name for name in WAITING if type(sys.modules.get(name)) is WaitingModule}
+print(*sorted(waiting))
+print(*sorted({"ast", "dis", "tokenize"} & set(sys.modules)))
+import inspect, textwrap
+assert inspect.isgenerator(each for each in ()) and not inspect.isfunction(len)
+assert "inspect" in waiting and type(inspect) is WaitingModule
+assert str(inspect.signature(lambda one, two: None)) == "(one, two)"
+assert not isinstance(inspect, WaitingModule) and inspect.isfunction.__module__ == "inspect"
+assert textwrap.dedent("  x") == "x"
+assert msgspec.json.schema(int) == {"type": "integer"}
+from typing_extensions import TypedDict
+"""
+
+
+def test_what_uvloop_and_msgspec_import_without_a_need_waits_for_its_first_use() -> None:
+    done = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True, check=False)
+    assert "" == done.stderr
+    waiting, needed = done.stdout.splitlines()
+    assert {"asyncio.sslproto", "inspect", "msgspec.inspect", "typing_extensions"} <= set(waiting.split())
+    assert "" == needed
+
+
+async def coroutine_function() -> None: ...
+
+
+def generator_function() -> Iterator[int]:
+    yield 1
+
+
+@functools.wraps(generator_function)
+def wrapper() -> None: ...
+
+
+class Called:
+    async def __call__(self) -> None: ...
+
+    async def method(self) -> None: ...
+
+
+class Hinted(typing.TypedDict):
+    name: typing.NotRequired[str]
+    size: typing.Annotated[int, "bytes"]
+
+
+ASKED = (
+    coroutine_function,
+    generator_function,
+    generator_function(),
+    wrapper,
+    functools.partial(coroutine_function),
+    Called(),
+    Called().method,
+    len,
+    Called,
+    3,
+)
+
+
+@pytest.mark.parametrize("name", ["iscoroutinefunction", "isfunction", "isgenerator", "unwrap"])
+def test_a_module_that_waits_answers_as_the_module_does(name: str) -> None:
+    answer, own = WAITING["inspect"]()[name], getattr(inspect, name)
+    assert callable(answer)
+    assert [own(each) for each in ASKED] == [answer(each) for each in ASKED]
+
+
+def test_of_other_modules_the_answers_are_the_same_too() -> None:
+    assert {"iscoroutinefunction", "isfunction", "isgenerator", "unwrap"} == set(WAITING["inspect"]())
+    system = WAITING["platform"]().get("system", platform.system)
+    assert callable(system)
+    assert platform.system() == system()
+    told = WAITING["typing_extensions"]()
+    assert typing_extensions.Required is told["Required"]
+    assert typing_extensions.NotRequired is told["NotRequired"]
+    hints = told["get_type_hints"]
+    assert callable(hints)
+    assert typing_extensions.get_type_hints(Hinted, include_extras=True) == hints(Hinted, include_extras=True)
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A module that waits, fails at its first load, and takes a while."""
+    name = "a_module_that_waits"
+    (tmp_path / f"{name}.py").write_text(
+        "import builtins, time\n"
+        "if not hasattr(builtins, 'tried'):\n"
+        "    builtins.tried = True\n"
+        "    raise OSError('no descriptor')\n"
+        "time.sleep(0.05)\n"
+        "last = told = 1\n"
+    )
+    monkeypatch.setattr(imports, "WAITING", {name: lambda: {"told": 0}})
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.syspath_prepend(tmp_path)
+    let_modules_wait()
+    yield import_module(name)
+    del sys.modules[name]
+    if hasattr(__builtins__, "tried"):
+        del __builtins__.tried
+
+
+def test_a_load_that_failed_is_tried_again_by_the_next_use(slow: ModuleType) -> None:
+    assert isinstance(slow, WaitingModule)
+    assert 0 == slow.told
+    with pytest.raises(OSError, match="no descriptor"):
+        _ = slow.last
+    assert isinstance(slow, WaitingModule)
+    with ThreadPoolExecutor(4) as threads:
+        assert [1] * 4 == [each.result() for each in [threads.submit(getattr, slow, "last") for _ in range(4)]]
+    assert not isinstance(slow, WaitingModule)
+    assert 1 == slow.told
+    with pytest.raises(AttributeError, match="no attribute 'more'"):
+        _ = slow.more
