@@ -139,6 +139,7 @@ class Node(Serving):
             self,
             self.transaction_coordinators,
             self.coordinators,
+            self.replicas,
             admission=lambda: self.admission,
             telemetry=lambda: self.telemetry if self.has_telemetry else (),
         )

@@ -94,7 +94,7 @@ def _broker(cluster: RunningCluster, node_id: int) -> BrokerView:
         controller=node_id == cluster.spec.controller_id and not driver.stopped,
         connections=sum(not connection.broker for connection in connections),
         parked=sum(connection.parked is not None for connection in connections),
-        leads=0 if driver.stopped else sum(partition.is_leader for partition in node.partitions.values()),
+        leads=0 if driver.stopped else node.replicas.asleep + sum(each.is_leader for each in node.partitions.values()),
         now_ms=node.clock.now,
     )
 
@@ -344,7 +344,7 @@ def led_partitions(cluster: RunningCluster) -> dict[tuple[str, int], tuple[Node,
     return {
         partition.key: (node, partition)
         for node in running(cluster)
-        for partition in node.partitions.values()
+        for partition in node.replicas.every()
         if partition.is_leader and partition.topic not in INTERNAL_TOPICS
     }
 

@@ -24,6 +24,8 @@ class Coordinators:
     def __init__(self, node: Host) -> None:
         self._node = node
         self._by_topic: dict[str, CoordinatorsOf[Coordinator]] = {}
+        self.wake: Callable[[str, int], Partition | None] = _nothing
+        """Called with a partition that is not led, in case that it is to be led from its first use on."""
         self.load_ms = 0
         """How long a coordinator takes to load (ms); tests raise it."""
 
@@ -31,7 +33,7 @@ class Coordinators:
         self, kind: CoordinatorKind, make: Callable[[Partition], C], nameless: Refused | None = None
     ) -> CoordinatorsOf[C]:
         """The coordinators of one kind; `make` imports their machine, and makes one over a partition."""
-        made = CoordinatorsOf(kind.topic, self._node, make, self._load, nameless)
+        made = CoordinatorsOf(kind.topic, self._node, make, self._load, self._wake, nameless)
         self._by_topic[kind.topic] = made
         return made
 
@@ -57,6 +59,9 @@ class Coordinators:
         if of_topic is not None:
             of_topic.end(index)
 
+    def _wake(self, topic: str, index: int) -> Partition | None:
+        return self.wake(topic, index)
+
     def _load(self, coordinator: Coordinator) -> None:
         if self.load_ms:
             self._node.kernel.spawn(self._load_later(coordinator))
@@ -67,3 +72,7 @@ class Coordinators:
         await self._node.kernel.sleep(self.load_ms)
         if not coordinator.resigned:
             coordinator.load()
+
+
+def _nothing(topic: str, index: int) -> Partition | None:
+    return None

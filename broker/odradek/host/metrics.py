@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from odradek.host.coordinators import Coordinators
     from odradek.host.exchange import Serving
+    from odradek.host.replicas import Replicas
     from odradek.host.shard import CoordinatorsOf
     from odradek.txn.admission import Admission
     from odradek.txn.shard import TransactionShard
@@ -23,6 +24,7 @@ class Metrics:
         node: Serving,
         transactions: CoordinatorsOf[TransactionShard],
         coordinators: Coordinators,
+        replicas: Replicas,
         *,
         admission: Callable[[], Admission],
         telemetry: Callable[[], Sized],
@@ -31,6 +33,7 @@ class Metrics:
         self._node = node
         self._transactions = transactions
         self._coordinators = coordinators
+        self._replicas = replicas
         self._admission = admission
         self._telemetry = telemetry
 
@@ -42,7 +45,7 @@ class Metrics:
             "requests_total": counters.requests,
             "connections": len(node.connections),
             "purgatory_size": len(node.purgatory),
-            "partitions": len(node.partitions),
+            "partitions": len(node.partitions) + self._replicas.asleep,
             "log_bytes": node.store.bytes_held,
             "coordinator_loads_total": counters.coordinator_loads,
             "coordinators_loading": sum(each.loading for each in self._coordinators.all()),

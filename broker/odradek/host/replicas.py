@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -43,8 +43,11 @@ class Replicas:
         self.replication = Replication(node, peers, self.appended)
         self.given_up: Callable[[Partition], None] = _nothing
         """Called with each partition that is no longer led here."""
-        self._to_lead: dict[tuple[str, int], None] = {}
-        """New partitions to lead in later turns, or at their first use."""
+        self._to_lead: dict[tuple[str, int], bool] = {}
+        """New partitions to lead in later turns, or at their first use, and whether that was told."""
+        self._asleep: dict[tuple[str, int], PartitionImage] = {}
+        """Partitions without records of a fork, which are led from their first use on."""
+        coordinators.wake = self.find
         self.to_adopt: dict[tuple[str, int], None] = {}
         """Partitions with changed settings, which apply in later turns or at their next use."""
 
@@ -53,9 +56,23 @@ class Replicas:
         key = (topic, index)
         if self._to_lead and key in self._to_lead:
             self._lead_late(key, {})
+        if self._asleep and key in self._asleep:
+            self._wake(key, {})
         if self.to_adopt and key in self.to_adopt:
             self._adopt_late(key, {})
         return self._node.partitions.get(key)
+
+    @property
+    def asleep(self) -> int:
+        """How many partitions are led from their first use on."""
+        return len(self._asleep)
+
+    def every(self) -> list[Partition]:
+        """All partitions that this node leads, or believes to lead, but for those to lead in later turns."""
+        configs: dict[str, TopicConfig] = {}
+        for key in list(self._asleep):
+            self._wake(key, configs)
+        return list(self._node.partitions.values())
 
     def led(self, topic: str, index: int) -> Partition | Refused:
         """A partition that this node leads according to its newest image."""
@@ -125,6 +142,8 @@ class Replicas:
                 kept = after.topics.get(name)
                 if kept is None or kept.id != topic.id:
                     self._drop_topic(topic)
+            if not before.topics and self._node.store.settles_late:
+                self._let_sleep(after)
             for name, topic in after.topics.items():
                 known = before.topics.get(name)
                 if known is None and before.topics:
@@ -169,18 +188,23 @@ class Replicas:
         for index, registered in topic.partitions.items():
             key = (topic.name, index)
             held = node.partitions.get(key)
+            was_told = False
+            if self._asleep and key in self._asleep:
+                if self._asleep[key] is registered:
+                    continue
+                was_told = self._rouse(key, registered)
             if registered.leader != node.node_id:
                 if held is not None or key in self._to_lead or node.purgatory.waits:
                     self._resign(topic.name, index)
             elif held is None and begun >= LED_AT_ONCE and topic.name not in INTERNAL_TOPICS:
-                self._lead_later((key,))
+                self._lead_later((key,), was_told=was_told)
             elif held is None or held.leader_epoch != registered.leader_epoch:
                 if held is not None:
                     self._resign(topic.name, index)
                 begun += 1
                 config = config or self._topic_config(image, topic.name)
                 self._to_lead.pop(key, None)
-                self._lead(topic, registered, config)
+                self._lead(topic, registered, config, was_told=was_told)
             else:
                 self.replication.adopt(held, registered)
 
@@ -197,15 +221,55 @@ class Replicas:
         if later := led[at_once:]:
             self._lead_later([(name, each.index) for each in later])
 
-    def _lead_later(self, keys: Iterable[tuple[str, int]]) -> None:
+    def _let_sleep(self, image: MetadataImage) -> None:
+        """Of a fork: lead what has no records when it is first used, if its followers owe nothing.
+
+        Nobody hears of the difference. Whatever concerns such a partition later, a new ISR or another leader, comes
+        with its next state.
+        """
+        node = self._node
+        level = self.replication.at_once(image)
+        facts: list[Fact] = []
+        for topic in image.topics.values():
+            topic_id = uuid_text(topic.id) if node.facts.told else ""
+            for index, registered in topic.partitions.items():
+                if (
+                    registered.leader != node.node_id
+                    or not level.issuperset(registered.replicas)
+                    or registered.adding_replicas
+                    or set(registered.isr) != set(registered.replicas)
+                    or node.store.find(topic.id, index) is not None
+                ):
+                    continue
+                self._asleep[topic.name, index] = registered
+                if node.facts.told:
+                    facts.append(_taken(topic.name, registered, topic_id))
+        if facts:
+            node.facts.emit(facts)
+
+    def _wake(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
+        """Lead a partition that was asleep."""
+        registered, topic = self._asleep.pop(key), self._node.metadata.image.topics[key[0]]
+        self._lead(topic, registered, self._config_of(topic.name, configs), was_told=True)
+
+    def _rouse(self, key: tuple[str, int], registered: PartitionImage | None) -> bool:
+        """A partition that was asleep has another state, or is gone; whether it goes on in the same leader epoch."""
+        before = self._asleep.pop(key)
+        if registered is not None and registered.leader_epoch == before.leader_epoch:
+            return True
+        if self._node.facts.told:
+            self._tell("leadership_given_up", *key, leader_epoch=before.leader_epoch)
+        return False
+
+    def _lead_later(self, keys: Iterable[tuple[str, int]], *, was_told: bool = False) -> None:
         """Lead partitions in a later turn, because very many take long."""
         if not self._to_lead:
             self._node.kernel.spawn(self._go_on(self._to_lead, LED_AT_ONCE, self._lead_late))
-        self._to_lead.update(dict.fromkeys(keys))
+        self._to_lead.update(dict.fromkeys(keys, was_told))
 
     async def _go_on(
         self,
-        pending: dict[tuple[str, int], None],
+        pending: Mapping[tuple[str, int], object],
         at_most: int,
         go_on: Callable[[tuple[str, int], dict[str, TopicConfig]], None],
     ) -> None:
@@ -223,13 +287,13 @@ class Replicas:
 
     def _lead_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
         node = self._node
-        del self._to_lead[key]
+        was_told = self._to_lead.pop(key)
         name, index = key
         topic = node.metadata.image.topic(name)
         registered = None if topic is None else topic.partitions.get(index)
         if topic is None or registered is None or registered.leader != node.node_id or key in node.partitions:
             return
-        self._lead(topic, registered, self._config_of(name, configs))
+        self._lead(topic, registered, self._config_of(name, configs), was_told=was_told)
 
     def _config_of(self, topic: str, configs: dict[str, TopicConfig]) -> TopicConfig:
         """The topic's settings, looked up once for all its partitions."""
@@ -247,7 +311,9 @@ class Replicas:
             self._default = config, TopicConfig.resolve({}, config)
         return self._default[1]
 
-    def _lead(self, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
+    def _lead(
+        self, topic: TopicImage, registered: PartitionImage, config: TopicConfig, *, was_told: bool = False
+    ) -> None:
         node = self._node
         log = node.store.open(topic.id, registered.index, config)
         if log.leader_epoch > registered.leader_epoch:
@@ -273,15 +339,8 @@ class Replicas:
         key = (topic.name, registered.index)
         node.partitions[key] = partition
         self.replication.adopt(partition, registered)
-        if node.facts.told:
-            topic_id = uuid_text(topic.id)
-            self._tell(
-                "leadership_taken",
-                topic.name,
-                registered.index,
-                leader_epoch=registered.leader_epoch,
-                topic_id=topic_id,
-            )
+        if node.facts.told and not was_told:
+            node.facts.emit((_taken(topic.name, registered, uuid_text(topic.id)),))
         if partition.lost_offsets:
             # Its successor goes on where its own records end: what only the leader before had is gone.
             end, lost = partition.first_offset, partition.lost_offsets
@@ -298,6 +357,8 @@ class Replicas:
     def _remove(self, key: tuple[str, int]) -> Partition | None:
         """Stop leading a partition."""
         self._to_lead.pop(key, None)
+        if self._asleep and key in self._asleep:
+            self._rouse(key, None)
         return self._node.partitions.pop(key, None)
 
     async def _give_up(self, removed: list[tuple[tuple[str, int], Partition | None]]) -> None:
@@ -367,6 +428,18 @@ class Replicas:
         registered = node.metadata.image.partition(name, index)
         if registered is not None and registered.leader_epoch == partition.leader_epoch:
             self.replication.adopt(partition, registered)
+
+
+def _taken(topic: str, registered: PartitionImage, topic_id: str) -> Fact:
+    return Fact(
+        "leadership_taken",
+        {
+            "topic": topic,
+            "partition": registered.index,
+            "leader_epoch": registered.leader_epoch,
+            "topic_id": topic_id,
+        },
+    )
 
 
 def _in_service(image: MetadataImage) -> set[int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.host.exchange import Serving
     from odradek.host.peers import Peers
     from odradek.log.partition import Partition
-    from odradek.metadata.image import PartitionImage
+    from odradek.metadata.image import MetadataImage, PartitionImage
 
 __all__ = ["Replication"]
 
@@ -65,6 +65,12 @@ class Replication:
             self._moved(partition)
         else:
             node.purgatory.wake((COMMITTED, partition.topic, partition.index))
+
+    def at_once(self, image: MetadataImage) -> set[int]:
+        """The brokers whose replicas have everything as soon as it is there."""
+        alive = [each for each in image.brokers if image.is_alive(each)]
+        lags = self._lags_ms(alive)
+        return {each for each in alive if not lags[each]}
 
     def adopt_all(self) -> None:
         """A broker has another delay, or is back."""

@@ -73,15 +73,19 @@ class CoordinatorsOf(Generic[C_co]):
         node: Host,
         make: Callable[[Partition], C_co],
         load: Callable[[Coordinator], None],
+        wake: Callable[[str, int], Partition | None],
         nameless: Refused | None = None,
     ) -> None:
-        """`nameless`: the refusal of an empty key, before the look-up; None if it is a key like others."""
+        """`wake` leads a partition that is to be led from its first use on.
+
+        `nameless`: the refusal of an empty key, before the look-up; None if it is a key like others."""
         self._topic = topic
         self._nameless = nameless
         self._metadata = node.metadata
         self._partitions = node.partitions
         self._make = make
         self._load = load
+        self._wake = wake
         self._made: dict[int, C_co] = {}
 
     def of(self, key: str) -> C_co | Refused:
@@ -97,7 +101,7 @@ class CoordinatorsOf(Generic[C_co]):
         if topic is None:
             return _NOT_HERE
         index = partition_for(key, len(topic.partitions))
-        partition = self._partitions.get((self._topic, index))
+        partition = self._partitions.get((self._topic, index)) or self._wake(self._topic, index)
         if partition is None or not partition.is_leader:
             return _NOT_HERE
         coordinator = self._made.get(index) or self.begin(partition)

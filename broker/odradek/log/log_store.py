@@ -47,6 +47,8 @@ class LogStore:
         """The file of a formatted directory that names the voters of its quorum; None: its voters are static."""
         self.voters: tuple[int, ...] = ()
         """The brokers with the metadata log in their directories; none where the logs are in memory."""
+        self.settles_late = False
+        """Whether a log is made with its first use, and has a folder with its first batch, as in a fork."""
         self._logs: dict[bytes, dict[int, Log]] = {}
         self._numbers = 0
 
@@ -94,6 +96,7 @@ class LogStore:
         """
         copy = LogStore(bytes_max=self.bytes_max if bytes_max is None else bytes_max)
         copy._numbers = self._numbers
+        copy.settles_late = True
         for topic_id, logs in self._logs.items():
             written = {index: log.fork(copy) for index, log in logs.items() if log.end_offset}
             if written:

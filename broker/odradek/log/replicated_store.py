@@ -45,6 +45,7 @@ class ReplicatedStore(LogStore):
         self.bootstrap = next((each.bootstrap for each in stores.values() if each.bootstrap is not None), None)
         self.first_quorum = next((each.first_quorum for each in stores.values() if each.first_quorum is not None), None)
         self.voters = tuple(sorted(stores))
+        self.settles_late = all(each.settles_late for each in stores.values())
         self._absent: set[int] = set()
         self.filled: list[Filled] = []
         keys = dict.fromkeys((log.topic_id, log.index) for store in stores.values() for log in store.logs())
