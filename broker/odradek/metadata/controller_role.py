@@ -100,6 +100,8 @@ class ControllerRole:
         """Whether the brokers go on in their registrations, at other addresses."""
         self.image_at_start: MetadataImage | None = None
         """The image of the snapshot from which a fork starts, in place of the log before it; None: it reads the log."""
+        self.image_found: MetadataImage = EMPTY
+        """The image that the log had at the start of the node."""
         self.shard: ControllerShard | None = None
         self._loader = MetadataLoader()
         config = node.settings.at_start
@@ -124,7 +126,10 @@ class ControllerRole:
         self.advance(self._log.end_offset)
         if self._loader.fault is not None:
             raise StartRefused(f"The metadata log cannot be read {self._loader.fault}.")
+        self.image_found = self._loader.image
         if self._cluster.controller_id != self._node_id:
+            if self.image_at_start is not None and self.image.offset < self._loader.image.offset:
+                self.show((self._loader.image,))
             return
         is_new = self._log.end_offset == 0
         self.activate()

@@ -259,8 +259,12 @@ class RunningCluster:
             controller.is_fork, controller.image_at_start = True, snapshot.image
             if node_id == self.spec.controller_id:
                 driver.start()
+        if snapshot.image is None:
+            snapshot.image = self.controller.node.controller.image_found
         for node_id, driver in self.drivers.items():
             if node_id != self.spec.controller_id:
+                # What the controller has folded just now is the same for all.
+                driver.node.controller.image_at_start = self.controller.node.image
                 driver.start()
         for node_id in self.drivers:
             broker = self.controller.node.image.brokers.get(node_id)
