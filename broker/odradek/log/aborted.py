@@ -30,6 +30,12 @@ class AbortedIndex:
         """Have the transactions that another index has."""
         self.entries, self._last_offsets = other.entries[:], other._last_offsets[:]
 
+    def copy(self) -> AbortedIndex:
+        """An index with the same transactions."""
+        copy = AbortedIndex()
+        copy.adopt(self)
+        return copy
+
     def append(self, entry: AbortedTransaction) -> None:
         assert not self._last_offsets or entry.last_offset > self._last_offsets[-1]
         self.entries.append(entry)

@@ -41,6 +41,7 @@ from odradek.log.files.names import (
 )
 from odradek.log.files.producer_snapshot import read_producers, write_producers
 from odradek.log.files.walk import SegmentIndex, index_of_segment, walk, walk_end
+from odradek.log.found_log import FoundLog, FoundSegment
 from odradek.log.log import NO_REPLICA, Log, Room
 from odradek.log.producers import ProducerState, Snapshot
 from odradek.log.segment import Segment
@@ -601,6 +602,70 @@ class FileLog(Log):
         if self._is_in_order and epochs == self._epochs_written and segment_file(self.end_offset, SNAPSHOT) in there:
             self._found = self.end_offset, len(self.segments), epochs
 
+    def found(self) -> FoundLog | None:
+        """The outcome of `load`, for other forks of a snapshot; None unless it is a plain one."""
+        if self._last is None or self._is_cut or self._gaps.are_waiting:
+            return None
+        base, index, view = self._last
+        if view is None:
+            return None
+        return FoundLog(
+            topic_id=self.topic_id,
+            folder=Folder(self.topic, self.index),
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            first_dirty_offset=self.first_dirty_offset,
+            recovery_point=self.recovery_point,
+            had=self.had,
+            leader_epoch=self.leader_epoch,
+            epochs=self.epochs.entries(),
+            epochs_written=self._epochs_written,
+            aborted=self.aborted.copy(),
+            snapshots=list(self.snapshots),
+            segments=[
+                FoundSegment(each.base_offset, each.size, each.next_offset)
+                for each in self.segments
+                if each.base_offset != base
+            ],
+            last=(base, index.copy(), view),
+            has_empty_end=self._has_empty_end,
+            is_in_order=self._is_in_order,
+            is_as_stopped=self._found is not None,
+        )
+
+    def load_found(self, found: FoundLog) -> None:
+        """Take over the folder of an earlier process, in which another fork has found this."""
+        self.topic = found.folder.topic
+        self.folder = self._gaps.folder = f"{self.topic}-{self.index}"
+        self.start_offset = self.end_offset = found.start_offset
+        self.first_dirty_offset = found.first_dirty_offset
+        self.recovery_point, self.had = found.recovery_point, found.had
+        now = self.files.now()
+        for each in found.segments:
+            self._take(self._sealed(each.base_offset, each.size, each.next_offset, now))
+        base, index, view = found.last
+        self._resume(base, index.copy(), view, now, is_whole=True)
+        self.end_offset = found.end_offset
+        for epoch, start in found.epochs:
+            self.epochs.assign(epoch, start)
+        self._epochs_written, self.leader_epoch = found.epochs_written, found.leader_epoch
+        self.aborted, self.snapshots = found.aborted.copy(), list(found.snapshots)
+        self._has_empty_end, self._is_in_order = found.has_empty_end, found.is_in_order
+        if found.is_as_stopped:
+            self._found = self.end_offset, len(self.segments), found.epochs
+
+    def _sealed(self, base_offset: int, size: int, next_offset: int, now: int) -> SealedFile:
+        return SealedFile(
+            self.disk,
+            self._name(base_offset, LOG),
+            base_offset,
+            size=size,
+            next_offset=next_offset,
+            created=now,
+            number=self.store.next_number(),
+            note_gap=self._gaps.note,
+        )
+
     def _tell_lost(self, start: int, flushed: int) -> None:
         """Report records that checkpoints know of, and that no segment has."""
         if start > self.end_offset:
@@ -674,17 +739,7 @@ class FileLog(Log):
             is_flushed = following is not None and following <= self.recovery_point
             trusted = (self.files.was_clean or is_flushed) and not self.checks_all
             if trusted and following is not None:
-                segment: Segment = SealedFile(
-                    self.disk,
-                    self._name(base, LOG),
-                    base,
-                    size=size,
-                    next_offset=following,
-                    created=now,
-                    number=self.store.next_number(),
-                    note_gap=self._gaps.note,
-                )
-                self._take(segment)
+                self._take(self._sealed(base, size, following, now))
                 continue
             if checked_from is None and not trusted:
                 checked_from = base
@@ -745,17 +800,7 @@ class FileLog(Log):
         self._is_cut = self.files.note_cut(self.folder, index, view) or bool(later)
 
     def _take_checked(self, base: int, index: SegmentIndex, following: int, now: int) -> None:
-        segment = SealedFile(
-            self.disk,
-            self._name(base, LOG),
-            base,
-            size=index.size,
-            next_offset=max(following, index.next_offset),
-            created=now,
-            number=self.store.next_number(),
-            note_gap=self._gaps.note,
-        )
-        self._take(segment)
+        self._take(self._sealed(base, index.size, max(following, index.next_offset), now))
 
     def _resume(self, base: int, index: SegmentIndex, view: memoryview, now: int, *, is_whole: bool) -> None:
         """The last segment is gone on with, from `begin` on."""
@@ -764,16 +809,7 @@ class FileLog(Log):
             # It is begun anew by the first batch.
             self.end_offset = max(self.end_offset, base)
             return
-        segment = SealedFile(
-            self.disk,
-            self._name(base, LOG),
-            base,
-            size=index.size,
-            next_offset=index.next_offset,
-            created=now,
-            number=self.store.next_number(),
-            note_gap=self._gaps.note,
-        )
+        segment = self._sealed(base, index.size, index.next_offset, now)
         segment.buffer = view
         if index.begins_at:
             segment.max_timestamp = index.timestamps[-1]

@@ -44,6 +44,11 @@ class Gaps:
         self._waiting: list[tuple[int, int]] | None = []
         """Those that were found before the settings of the topic were known; None afterwards."""
 
+    @property
+    def are_waiting(self) -> bool:
+        """Whether any were found that are not reported yet."""
+        return bool(self._waiting)
+
     def note(self, first: int, following: int) -> None:
         """The offsets from `first` on up to `following`, which is there, are missing."""
         if self._waiting is not None:

@@ -37,6 +37,7 @@ from odradek.wire.primitives import uuid_text
 if TYPE_CHECKING:
     from odradek.log.disk import Disk
     from odradek.log.files.walk import SegmentIndex
+    from odradek.log.found_log import FoundBefore
     from odradek.log.log import Log
 
 __all__ = ["FileStore"]
@@ -60,12 +61,14 @@ class FileStore(LogStore):
         voters: tuple[int, ...] = (),
         syncs: bool = False,
         segment_bytes: int = SEGMENT_BYTES_MAX,
+        before: FoundBefore | None = None,
     ) -> None:
         """Open what is there. Raises `DamagedFile` where that cannot be gone on with, and `DiskError`.
 
         `now` tells the time (ms), `unique` gives 32 hexadecimal digits that were never given. `voters` are all brokers
         of the cluster, which have the metadata log: this one alone unless they are given. With `syncs` everything is on
-        the device before it is acknowledged. Segments are of `segment_bytes` at most.
+        the device before it is acknowledged. Segments are of `segment_bytes` at most. `before` has what other forks of
+        a snapshot have found.
         """
         super().__init__(bytes_max=UNBOUNDED)
         self.segment_bytes = segment_bytes
@@ -75,7 +78,6 @@ class FileStore(LogStore):
         self.syncs = syncs
         self._now = now
         self._unique = unique
-        self.settles_late = False
         self.marks_epoch = True
         """Whether the mark of a clean stop has the broker's epoch, as since 3.7."""
         self._leaving: list[tuple[int, str]] = []
@@ -93,6 +95,7 @@ class FileStore(LogStore):
         """Why a partition cannot be led as it should: a start is refused for it."""
         self.strays: list[str] = []
         """Folders that were set aside: the metadata does not know them, or another log needs their name."""
+        self._before = before
         self._loaded: dict[str, FileLog] = {}
         """Logs of the process before, by folder."""
         self._checkpoints: dict[str, bytes] = {}
@@ -122,6 +125,12 @@ class FileStore(LogStore):
         return offsets
 
     def _open_folder(self, name: str) -> None:
+        known = None if self._before is None else self._before.found(name)
+        if known is not None:
+            log = self._make(known.topic_id, known.folder.partition, TopicConfig())
+            log.load_found(known)
+            self._add(log)
+            return
         folder = read_folder(name)
         if folder is None:
             if name != "lost+found":
@@ -149,13 +158,18 @@ class FileStore(LogStore):
     def _load(self, folder: Folder, topic_id: bytes) -> None:
         log = self._make(topic_id, folder.partition, TopicConfig())
         log.load(folder)
-        other = self.find(topic_id, folder.partition)
+        if self._before is not None and (found := log.found()) is not None:
+            self._before.keep(log.folder, found)
+        self._add(log)
+
+    def _add(self, log: FileLog) -> None:
+        other = self.find(log.topic_id, log.index)
         if isinstance(other, FileLog):
             raise DamagedFile(
-                f"{other.folder} and {log.folder} are the same partition of the topic {uuid_text(topic_id)}, so one of"
-                " them is a copy"
+                f"{other.folder} and {log.folder} are the same partition of the topic {uuid_text(log.topic_id)}, so one"
+                " of them is a copy"
             )
-        self._logs.setdefault(topic_id, {})[folder.partition] = log
+        self._logs.setdefault(log.topic_id, {})[log.index] = log
         self._loaded[log.folder] = log
 
     def _make(self, topic_id: bytes, index: int, config: TopicConfig) -> FileLog:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from odradek.log.disk import DamagedFile
 from odradek.log.epochs import LeaderEpochs
 from odradek.log.files.marks import QuorumState, read_quorum_state, write_quorum_state
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from odradek.config.table import TopicConfig
     from odradek.log.file_log import Directory, FileLog
     from odradek.log.files.names import Folder, SnapshotId
+    from odradek.log.found_log import FoundLog
 
 __all__ = ["METADATA_FOLDER", "METADATA_TOPIC", "MetadataFileLog"]
 
@@ -63,6 +66,15 @@ class MetadataFileLog(ReplicatedLog):
             except DamagedFile as error:
                 self.disk.warn(name, f"{error}; it is written anew")
         self.leader_epoch = max(0, self.leader_epoch, -1 if self.quorum is None else self.quorum.leader_epoch)
+
+    def found(self) -> FoundLog | None:
+        found = super().found()
+        return None if found is None else replace(found, quorum=self.quorum, ended=self._ended)
+
+    def load_found(self, found: FoundLog) -> None:
+        super().load_found(found)
+        self.quorum = self._quorum_written = found.quorum
+        self._ended = found.ended
 
     def lead(self, leader_epoch: int, *, topic: str = "", replica: int = NO_REPLICA) -> int:
         """See `Log`. Nothing of an epoch is written before the epoch itself."""

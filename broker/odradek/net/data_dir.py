@@ -97,8 +97,16 @@ class DataDir:
         try:
             self.meta = self._own(node_id, cluster_id, new_cluster_id)
             _allow_descriptors()
+            disk = disk_of(self.disk)
             self.store = FileStore(
-                disk_of(self.disk), node_id=self.meta.node_id, now=now, unique=_unique, voters=voters, syncs=syncs
+                disk,
+                node_id=self.meta.node_id,
+                now=now,
+                unique=_unique,
+                voters=voters,
+                syncs=syncs,
+                # A recorded fork, and its replay, ask their disk for everything.
+                before=self.disk.before if disk is self.disk else None,
             )
             self.store.settles_late = made_of is not None
             self.store.marks_epoch = names_directories

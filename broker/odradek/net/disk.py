@@ -18,6 +18,7 @@ from odradek.log.files.names import read_segment_file
 
 if TYPE_CHECKING:
     from odradek.broker import Logger
+    from odradek.log.found_log import FoundBefore
 
 __all__ = ["DirectoryLock", "LocalDisk", "LocalFile"]
 
@@ -144,6 +145,11 @@ class LocalDisk:
             self._reported.add(reason)
             self._log.error("disk_failed", reason=reason)
         return DiskError(reason)
+
+    @property
+    def before(self) -> FoundBefore | None:
+        """The logs that other forks of the same snapshot have found."""
+        return None
 
     def begun(self) -> None:
         """The logs were opened, and change from now on."""

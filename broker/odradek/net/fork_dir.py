@@ -27,11 +27,13 @@ from odradek.log.files.names import (
     RECOVERY_POINTS,
     read_segment_file,
 )
+from odradek.log.found_log import FoundBefore
 from odradek.net.apart import MARK
 from odradek.net.disk import LocalDisk, LocalFile
 
 if TYPE_CHECKING:
     from odradek.broker import Logger
+    from odradek.log.found_log import FoundLog
 
 __all__ = [
     "ForkedDisk",
@@ -92,6 +94,8 @@ class SnapshotFiles:
                 else:
                     self._changed_ns[entry.name] = entry.stat().st_mtime_ns
                     self.sizes[entry.name] = entry.stat().st_size
+        self.logs: dict[str, FoundLog] = {}
+        """What the first fork has found in each folder."""
         self._bytes: dict[str, bytes] = {}
         self._views: dict[str, memoryview] = {}
 
@@ -162,10 +166,23 @@ class ForkedDisk(LocalDisk):
         self._is_known = True
         self._changed: set[str] = set()
         """Folders that are not as in the snapshot."""
+        self._has_warned = False
 
     def begun(self) -> None:
         """See `LocalDisk`: the directory is looked at from now on, and no longer the snapshot."""
         self._is_known = False
+
+    @property
+    def before(self) -> FoundBefore:
+        return FoundBefore(self._files.logs, may_keep=self._is_plain)
+
+    def _is_plain(self, folder: str) -> bool:
+        """Whether other forks find the same; after a warning they look again, and warn."""
+        return self._is_as_it_was(folder) and not self._has_warned
+
+    def warn(self, name: str, reason: str) -> None:
+        self._has_warned = True
+        super().warn(name, reason)
 
     def _is_as_it_was(self, name: str) -> bool:
         return self._is_known and name.partition("/")[0] not in self._changed

@@ -38,6 +38,20 @@ class SegmentIndex(Struct):
     begins_at: int = 0
     """Position of the first batch that it has; those before were not read."""
 
+    def copy(self) -> SegmentIndex:
+        """The same, for a segment that is appended to."""
+        return SegmentIndex(
+            self.offsets[:],
+            self.positions[:],
+            self.timestamps[:],
+            self.size,
+            self.next_offset,
+            self.first_timestamp,
+            self.has_producers,
+            self.problem,
+            self.begins_at,
+        )
+
 
 def walk(view: memoryview, base_offset: int, *, checks: bool) -> SegmentIndex:
     """Read the headers of batches up to the first invalid one.
