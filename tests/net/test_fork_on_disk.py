@@ -19,6 +19,7 @@ from odradek.cli.usage import UsageError
 from odradek.log.file_store import FileStore
 from odradek.net import disk
 from odradek.net.fork_dir import SnapshotFiles
+from odradek.net.snapshot import ClusterSnapshot
 from odradek.net.snapshot_dir import MARK
 from odradek.testing import Cluster, Snapshot
 
@@ -123,7 +124,7 @@ def test_a_fork_lacks_the_last_indexes_until_it_stops_cleanly(kept: Snapshot, tm
 
 def test_a_fork_whose_process_ended_while_it_was_made_is_no_data_directory(kept: Snapshot, tmp_path: Path) -> None:
     assert kept.directory is not None
-    SnapshotFiles(kept.directory).make(str(tmp_path))
+    SnapshotFiles(kept.directory).make(str(tmp_path), late=False)
     with pytest.raises(UsageError, match=r"has no meta\.properties and is not empty"):
         Cluster(data_dir=tmp_path).__enter__()
 
@@ -156,6 +157,54 @@ def test_a_path_is_enough_and_a_fork_without_a_directory_leaves_none(kept: Snaps
     with Cluster(from_=second) as grandchild:
         produce(grandchild, "new")
         assert [*"0123456789on"] == first_letters(grandchild, 12)
+
+
+def test_a_directory_that_goes_with_its_fork_has_folders_with_their_first_change(kept: Snapshot) -> None:
+    with Cluster(from_=kept) as fork:
+        made = fork._running.made_dir
+        assert made is not None
+        assert not (made / "orders-0").exists()
+        assert [*"0123456789o"] == first_letters(fork, 11)
+        assert not (made / "orders-0").exists()
+        produce(fork, "new")
+        assert {log.name for log in (kept_folder(kept) / "orders-0").glob("*.log")} <= {
+            log.name for log in (made / "orders-0").glob("*.log")
+        }
+        hang(fork).commit_transaction(TIMEOUT_S)
+        assert [*"0123456789no"] == first_letters(fork, 12, committed=True)
+
+
+def kept_folder(snapshot: Snapshot) -> Path:
+    assert snapshot.directory is not None
+    return snapshot.directory
+
+
+def test_such_a_fork_outlives_a_snapshot_that_lets_it_go(kept: Snapshot, tmp_path: Path) -> None:
+    shutil.copytree(kept_folder(kept), tmp_path / "copy")
+    snapshot = Snapshot(ClusterSnapshot.read(tmp_path / "copy"))
+    with Cluster(from_=snapshot) as fork, Cluster(from_=snapshot) as other:
+        fork._call(snapshot.cluster.let_go)
+        shutil.rmtree(tmp_path / "copy")
+        produce(fork, "new")
+        assert [*"0123456789on"] == first_letters(fork, 12)
+        assert [*"0123456789o"] == first_letters(other, 11)
+        second = other.snapshot(tmp_path / "second")
+    with Cluster(from_=second) as grandchild:
+        assert [*"0123456789o"] == first_letters(grandchild, 11)
+
+
+def test_a_topic_is_deleted_before_it_has_a_folder(kept: Snapshot) -> None:
+    with Cluster(from_=kept) as fork:
+        made = fork._running.made_dir
+        assert made is not None
+        delete(fork)
+        assert not (made / "orders-0").exists()
+        assert [*"0123456789o"] == first_letters_of_another(kept)
+
+
+def first_letters_of_another(kept: Snapshot) -> list[str]:
+    with Cluster(from_=kept) as fork:
+        return first_letters(fork, 11)
 
 
 @pytest.mark.parametrize("stays", [True, False])

@@ -204,6 +204,7 @@ class Hub:
         if self.snapshots.pop(name, None) is None:
             raise LookupError(f"{name} is a directory that this hub has not made: remove it as such")
         if kept.snapshot.directory is not None:
+            kept.snapshot.let_go()
             rmtree(kept.snapshot.directory, ignore_errors=True)
         self._close(kept.prepared)
 

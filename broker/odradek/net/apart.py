@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -39,7 +40,8 @@ def _is_of_several(directory: Path) -> bool:
     """Whether several brokers have their folders there; folders that only happen to be called so are of other ids."""
     found = 0
     with suppress(OSError, DamagedFile):
-        for each in directory.glob(f"broker-*/{META}"):
-            match = BROKER.fullmatch(each.parent.name)
-            found += match is not None and read_meta(each.read_bytes()).node_id == int(match[1])
+        for name in os.listdir(directory):
+            match = BROKER.fullmatch(name)
+            if match is not None and (meta := directory / name / META).exists():
+                found += read_meta(meta.read_bytes()).node_id == int(match[1])
     return found > 1

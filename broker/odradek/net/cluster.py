@@ -162,7 +162,7 @@ class RunningCluster:
         """
         await asyncio.gather(*self._starting)
         ended = self._running
-        if self.data_dir is not None:
+        if self.data_dir is not None and self.made_dir is None:
             self.shut_down()
         self.halt_all(holds_ports=holds_ports)
         self.outside.end()
@@ -672,7 +672,7 @@ async def start_cluster(
                 else:
                     check_apart(data_dir)
                 made_of = snapshot.files
-                fork_directory(snapshot.directory, made_of, data_dir)
+                fork_directory(snapshot.directory, made_of, data_dir, late=made_dir is not None)
         random = Random(seed)
         if data_dir is not None:
             if sys.platform == "win32":

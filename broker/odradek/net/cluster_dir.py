@@ -86,6 +86,7 @@ class ClusterDir:
                     syncs=syncs,
                     names_directories=names_directories,
                     made_of=(made_of or {}).get("" if places[node_id] == path else places[node_id].name),
+                    made_late=goes_with_cluster,
                     disk_of=outside.disk,
                     new_id=new_id,
                 )

@@ -40,10 +40,10 @@ def _itself(disk: LocalDisk) -> Disk:
     return disk
 
 
-def _forked(path: Path, log: Logger, made_of: SnapshotFiles) -> LocalDisk:
+def _forked(path: Path, log: Logger, made_of: SnapshotFiles, *, late: bool) -> LocalDisk:
     from odradek.net.fork_dir import ForkedDisk  # most directories are of no fork
 
-    return ForkedDisk(path, log, made_of)
+    return ForkedDisk(path, log, made_of, late=late)
 
 
 def _new_id() -> bytes:
@@ -66,14 +66,16 @@ class DataDir:
         syncs: bool = False,
         names_directories: bool = True,
         made_of: SnapshotFiles | None = None,
+        made_late: bool = False,
         disk_of: Callable[[LocalDisk], Disk] = _itself,
         new_id: Callable[[], bytes] = _new_id,
     ) -> None:
         """Open it, or make it. `node_id` and `cluster_id` are None where any will do; the rest as for `FileStore`.
 
         Nothing that is there changes before `begin`. That of a fork was `made_of` these files just now: it waits for no
-        device yet. The store gets what `disk_of` makes of the disk; `new_id` gives a new directory its id. Without
-        `names_directories` the files are those of a release before 3.7.
+        device yet, and if it is `made_late`, folders come with their first change. The store gets what `disk_of` makes
+        of the disk; `new_id` gives a new directory its id. Without `names_directories` the files are those of a release
+        before 3.7.
 
         Raises `UsageError` where it cannot be used.
         """
@@ -92,7 +94,7 @@ class DataDir:
             ) from None
         except OSError as error:
             raise UsageError(f"The data directory {path} cannot be made: {error.strerror}.") from None
-        self.disk = LocalDisk(path, log) if made_of is None else _forked(path, log, made_of)
+        self.disk = LocalDisk(path, log) if made_of is None else _forked(path, log, made_of, late=made_late)
         self.disk.waits_for_device = made_of is None
         try:
             self.meta = self._own(node_id, cluster_id, new_cluster_id)

@@ -151,6 +151,9 @@ class LocalDisk:
         """The logs that other forks of the same snapshot have found."""
         return None
 
+    def make_rest(self) -> None:
+        """Have all files in the directory: those of a fork may still lie in its snapshot."""
+
     def begun(self) -> None:
         """The logs were opened, and change from now on."""
 
@@ -192,10 +195,11 @@ class LocalDisk:
         path = self._full(name)
         aside = f"{path}.tmp"
         try:
-            with open(aside, "wb") as file:
-                file.write(data)
+            with open(aside, "wb", buffering=0) as file:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
                 if flush and self.waits_for_device:
-                    file.flush()
                     os.fsync(file.fileno())
             os.replace(aside, path)
         except OSError as error:

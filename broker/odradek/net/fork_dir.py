@@ -4,6 +4,7 @@ A snapshot never changes, so that its files are listed and read once for all for
 links what nobody writes to, and writes the last segment of each log, which will be appended to. The indexes of that
 segment are left out, as those of every active segment are: they are written when it ends, or at the clean stop. So the
 directory is complete at every moment, as that of a process that was killed: its next process makes what is missing.
+One that goes with its fork has no next process: there a log has its folder with its first change.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakSet
 
 from odradek.cli.usage import UsageError
 from odradek.log.files.names import (
@@ -96,6 +98,8 @@ class SnapshotFiles:
                     self.sizes[entry.name] = entry.stat().st_size
         self.logs: dict[str, FoundLog] = {}
         """What the first fork has found in each folder."""
+        self.late: WeakSet[ForkedDisk] = WeakSet()
+        """The disks of running forks that read from here what they have not changed."""
         self._bytes: dict[str, bytes] = {}
         self._views: dict[str, memoryview] = {}
 
@@ -116,6 +120,11 @@ class SnapshotFiles:
         changed = self._changed_ns
         return name in changed and since in changed and changed[name] <= changed[since]
 
+    def modified(self, name: str) -> int | None:
+        """When a file was last written to (ms); None if it is not there."""
+        changed_ns = self._changed_ns.get(name)
+        return None if changed_ns is None else changed_ns // 1_000_000
+
     def read(self, name: str) -> bytes:
         """A small file, which is kept. Raises `OSError`."""
         data = self._bytes.get(name)
@@ -134,18 +143,30 @@ class SnapshotFiles:
             self._views[name] = view
         return view
 
-    def make(self, target: str) -> None:
-        """Make a directory of the same content, but for `meta.properties` and what is left out. Raises `OSError`."""
+    def make(self, target: str, *, late: bool) -> None:
+        """Make a directory of the same content, but for `meta.properties` and what is left out. Raises `OSError`.
+
+        `late`: without the folders, which `make_folder` makes, and the files that are replaced as a whole.
+        """
         for name in self.sizes:
-            if name not in NOT_IN_FORKS:
+            if name not in NOT_IN_FORKS and not (late and name in REPLACED):
                 (link_file if name in REPLACED else copy_file)(f"{self.path}/{name}", f"{target}/{name}")
-        for name, folder in self.folders.items():
-            source, made = f"{self.path}/{name}", f"{target}/{name}"
-            os.mkdir(made)
-            for each in folder.linked:
-                link_file(f"{source}/{each}", f"{made}/{each}")
-            for each in folder.written:
-                _write(f"{made}/{each}", self.view(f"{name}/{each}")[: folder.sizes[each]])
+        for name in () if late else self.folders:
+            self.make_folder(target, name)
+
+    def make_folder(self, target: str, name: str) -> None:
+        """Make the folder of a log. Raises `OSError`."""
+        folder, source, made = self.folders[name], f"{self.path}/{name}", f"{target}/{name}"
+        os.mkdir(made)
+        for each in folder.linked:
+            link_file(f"{source}/{each}", f"{made}/{each}")
+        for each in folder.written:
+            _write(f"{made}/{each}", self.view(f"{name}/{each}")[: folder.sizes[each]])
+
+    def let_go(self) -> None:
+        """The snapshot is about to be removed: its forks have everything themselves from now on."""
+        for disk in list(self.late):
+            disk.make_rest()
 
     def make_known(self, target: str) -> None:
         """Everything is there: now it is a data directory. Raises `OSError`."""
@@ -155,12 +176,17 @@ class SnapshotFiles:
 class ForkedDisk(LocalDisk):
     """The directory of a broker of a fork.
 
-    Until `begun` it has what its snapshot has, as far as nothing was changed: that is answered without a call.
+    Until `begun` it has what its snapshot has, as far as nothing was changed: that is answered without a call. If it is
+    made `late`, folders have it until they are changed.
     """
 
-    def __init__(self, path: Path, log: Logger, files: SnapshotFiles) -> None:
+    def __init__(self, path: Path, log: Logger, files: SnapshotFiles, *, late: bool) -> None:
         super().__init__(path, log)
         self._files = files
+        self._unmade = set(files.folders) if late else set()
+        """Folders of the snapshot that are not here yet."""
+        if late:
+            files.late.add(self)
         self._left_out = {f"{name}/{each}" for name, folder in files.folders.items() for each in folder.left_out}
         """Files of the snapshot that are not here yet."""
         self._is_known = True
@@ -185,11 +211,30 @@ class ForkedDisk(LocalDisk):
         super().warn(name, reason)
 
     def _is_as_it_was(self, name: str) -> bool:
-        return self._is_known and name.partition("/")[0] not in self._changed
+        folder = name.partition("/")[0]
+        return (self._is_known or folder in self._unmade) and folder not in self._changed
 
     def _note_change(self, name: str) -> None:
-        self._changed.add(name.partition("/")[0])
+        """Something in a folder is about to change. Raises `DiskError` if it cannot be made."""
+        folder = name.partition("/")[0]
+        if folder in self._unmade:
+            self._make(folder)
+        self._changed.add(folder)
         self._left_out.discard(name)
+
+    def _make(self, folder: str) -> None:
+        try:
+            self._files.make_folder(self._root, folder)
+        except OSError as error:
+            # What was made is not a log: the next attempt begins anew.
+            shutil.rmtree(self._full(folder), ignore_errors=True)
+            raise self._failed(error, self._full(folder)) from None
+        self._unmade.discard(folder)
+
+    def make_rest(self) -> None:
+        """Have everything here. Raises `DiskError`."""
+        for folder in list(self._unmade):
+            self._make(folder)
 
     def _ask(self, look: Callable[[str], T], name: str) -> T:
         """Look at a file of the snapshot. Raises `DiskError`."""
@@ -199,7 +244,9 @@ class ForkedDisk(LocalDisk):
             raise self._failed(error, f"{self._files.path}/{name}") from None
 
     def folders(self) -> list[str]:
-        return super().folders() if not self._is_known or self._changed else sorted(self._files.folders)
+        if self._is_known and not self._changed:
+            return sorted(self._files.folders)
+        return sorted({*super().folders(), *self._unmade})
 
     def files(self, folder: str) -> dict[str, int]:
         if not folder or not self._is_as_it_was(folder):
@@ -221,6 +268,9 @@ class ForkedDisk(LocalDisk):
         if self._is_known:
             return all(self._is_as_it_was(name) and self._files.is_unchanged(name, since) for name in names)
         return super().are_unchanged(*names, since=since)
+
+    def modified(self, name: str) -> int | None:
+        return self._files.modified(name) if name.partition("/")[0] in self._unmade else super().modified(name)
 
     def write(self, name: str, data: bytes, *, flush: bool = False) -> None:
         self._note_change(name)
@@ -254,7 +304,7 @@ class ForkedDisk(LocalDisk):
 
     def complete(self, *names: str) -> None:
         for name in names:
-            if name in self._left_out:
+            if name in self._left_out and name.partition("/")[0] not in self._unmade:
                 self._left_out.discard(name)
                 data = self._ask(self._files.read, name)
                 try:
@@ -281,8 +331,11 @@ def place_for_fork(directory: Path) -> Path:
         return Path(tempfile.mkdtemp(prefix="odradek-fork-"))
 
 
-def fork_directory(source: Path, files: Mapping[str, SnapshotFiles], target: Path) -> None:
-    """Make a data directory of a snapshot. Raises `UsageError` where there is something already, or the disk fails."""
+def fork_directory(source: Path, files: Mapping[str, SnapshotFiles], target: Path, *, late: bool) -> None:
+    """Make a data directory of a snapshot; `late`: without folders, which come with their first change.
+
+    Raises `UsageError` where there is something already, or the disk fails.
+    """
     if not (source / MARK).exists():
         raise UsageError(f"The snapshot {source} is not there any more.")
     make_empty(target, "A fork begins in a directory of its own, and {} is not empty.")
@@ -291,7 +344,7 @@ def fork_directory(source: Path, files: Mapping[str, SnapshotFiles], target: Pat
         for name, broker in files.items():
             if name:
                 os.mkdir(made[name])
-            broker.make(made[name])
+            broker.make(made[name], late=late)
         for name, broker in files.items():
             broker.make_known(made[name])
     except OSError as error:

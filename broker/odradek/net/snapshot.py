@@ -118,6 +118,11 @@ class ClusterSnapshot:
         assert self.directory is not None, "what is in memory has no files"
         return files_of(self.directory)
 
+    def let_go(self) -> None:
+        """The directory is about to be removed: running forks take from it what they have not taken yet."""
+        for files in vars(self).get("files", {}).values():
+            files.let_go()
+
     @cached_property
     def pieces(self) -> list[Piece]:
         """All of it, for the recordings of its forks. Raises `UsageError` if it is too large for one."""

@@ -124,6 +124,7 @@ def write_directory(
 def _write(target: Path, data_dir: DataDir) -> None:
     """The directory of one broker: its replicas, as far as it has them."""
     source = data_dir.path
+    data_dir.disk.make_rest()
     every = [log for log in data_dir.store.logs() if isinstance(log, FileLog) and log.folder and not log.is_gone]
     logs = [log for log in every if log.end_offset]
     for log in logs:
