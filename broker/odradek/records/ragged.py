@@ -1,8 +1,8 @@
 """Which of the records that follow one have its shape, whatever their sizes are?
 
-Records of differing sizes (JSON) have no stride. So a loop that does nothing else goes from length to length, and the
-structural bytes beside each of these places are joined, a row for each record. Then all rows are compared at once, as
-one long number, and so are the sums of their sizes.
+Records of differing sizes (JSON) have no stride. So a loop that does nothing else goes from length to length, and cuts
+the structural bytes out around each of them, a row for each record. Then all rows are compared at once, column by
+column, and the sums of their sizes as one long number. A length takes one byte or two, in one record as in another.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from operator import add, itemgetter
 
 from msgspec import Struct
 
-from odradek.records.varint import Readable
+from odradek.records.varint import Readable, read_zigzag
 
-__all__ = ["TAIL_BYTES_MAX", "Shape", "alike", "promises"]
+__all__ = ["EITHER", "TAIL_BYTES_MAX", "Shape", "alike", "length_bytes_of"]
 
 TAIL_BYTES_MAX = 128
+EITHER = 0
+"""In place of how many bytes the length of a record takes: one here and two there."""
 _LANE_BITS = 16
 _TRIED = 8
 _SHAPES_MAX = 64  # that are remembered
+_NO_TAIL = b"\0"  # no headers
 
 _ALL = range(256)
 _HALVES = bytes(byte >> 1 for byte in _ALL)
 _LOW_BITS = bytes(byte & 127 for byte in _ALL)
 _AHEAD_OF_ONE = tuple(1 + (byte >> 1) for byte in _ALL)
 _AHEAD_OF_TWO = tuple(2 + ((byte & 127) >> 1) for byte in _ALL)
-"""Bytes of a record by the first byte of its length, where that takes one byte, and where it takes two; the second of
-them counts 64 for each."""
+_MORE_AHEAD = tuple(byte << 6 for byte in _ALL)
+"""Bytes of a record by the first byte of its length, where that takes one byte, and where it takes two; and by the
+second of them."""
 
-_MASKS = {1: b"\x80", 2: b"\x80\x80", 3: b"\x80\x80\x80"}
-_WANTED = {1: b"\0", 2: b"\x80\0", 3: b"\x80\x80\0"}
-"""The bits that say how many bytes a number takes, and what they are."""
-_CONTINUED = 128
+_CONTINUED = bytes(byte >= 128 for byte in _ALL)
+_LAST = bytes(byte < 128 for byte in _ALL)
 _NO_KEY = 1
-_ATTRIBUTES = b"\0"  # of a record: none has a meaning
 
 
 class Shape(Struct, frozen=True, gc=False):
     """Which bytes of a record are structure. Nothing else has to be as in other records of the shape."""
 
     length_bytes: int
-    """One or two, as for the next three."""
+    """One, two, or `EITHER` if no record has headers."""
     timestamp_bytes: int
     offset_bytes: int
-    value_length_bytes: int
     null_key: bool
     """Otherwise the length of the key takes one byte."""
     tail: bytes
@@ -53,21 +53,51 @@ class Shape(Struct, frozen=True, gc=False):
     """Places in the tail whose bytes are the same in each record."""
 
 
-def promises(data: Readable, shape: Shape, at: int) -> bool:
-    """Whether the next few records seem to have the shape: to find out that most do not takes long."""
-    starts, _ = _starts(data, at, _TRIED, shape.length_bytes, 0)
-    key = shape.length_bytes + 1 + shape.timestamp_bytes + shape.offset_bytes
+class _Row(Struct, frozen=True, gc=False):
+    """Where the bytes of a record are in its row.
+
+    A row is what lies behind the value of the record before, and the record up to the length of its key, or without a
+    key up to that of its value.
+    """
+
+    body: int
+    """Behind the length."""
+    timestamp: int
+    key: int
+    width: int
+    last: tuple[int, ...]
+    """Bytes that end a number."""
+    continued: tuple[int, ...]
+    """Bytes of numbers that go on."""
+    sizes: int
+    """Twice what a record takes behind its length, without its key, its value, and the second byte of the latter's
+    length."""
+
+
+def length_bytes_of(data: Readable, shape: Shape, at: int) -> int | None:
+    """How many bytes the length of the next few records takes; None if they seem to have another shape.
+
+    To find out that most do not have it takes long.
+    """
+    behind = 1 + shape.timestamp_bytes + shape.offset_bytes
+    found = {shape.length_bytes}
     try:
-        for start in starts:
-            if (data[start] < _CONTINUED) is not (shape.length_bytes == 1):
-                return False
-            if (data[start + key] == _NO_KEY) is not shape.null_key:
-                return False
-            if shape.null_key and (data[start + key + 1] < _CONTINUED) is not (shape.value_length_bytes == 1):
-                return False
+        for _ in range(_TRIED):
+            byte = data[at]
+            if byte < 128:
+                found.add(1)
+                body, end = at + 1, at + _AHEAD_OF_ONE[byte]
+            else:
+                found.add(2)
+                body, end = at + 2, at + _AHEAD_OF_TWO[byte] + _MORE_AHEAD[data[at + 1]]
+            if (data[body + behind] == _NO_KEY) is not shape.null_key:
+                return None
+            at = end
     except IndexError:
-        return False
-    return True
+        return None
+    if len(found) == 1:
+        return shape.length_bytes
+    return EITHER if shape.tail == _NO_TAIL else None
 
 
 def alike(data: Readable, shape: Shape, at: int, rows: int) -> tuple[int, int, list[bytes]]:
@@ -75,110 +105,186 @@ def alike(data: Readable, shape: Shape, at: int, rows: int) -> tuple[int, int, l
 
     Also where they end, and the columns of their timestamp deltas. A record of the shape lies before `at`.
     """
-    mask, wanted = _patterns(shape)
-    tail, width = len(shape.tail), len(mask)
-    starts, end = _starts(data[tail:], at - tail, rows, shape.length_bytes, width - tail)
-    joined = b"".join([data[start : start + width] for start in starts])
-    rows = _rows_of_shape(joined, mask, wanted, tail)
-    if rows == len(starts) and any(data[end + place] != shape.tail[place] for place in shape.fixed):
-        rows -= 1
-    if rows <= 0:
-        return 0, at, []
-    of_length, of_value = shape.length_bytes, shape.value_length_bytes
-    lengths = [joined[place::width] for place in range(tail, tail + of_length)]
-    constant = width - of_length
+    row = _row(shape)
+    width, body, tail = row.width, row.body, len(shape.tail)
+    starts, lows, pieces, end = _rows(data, shape, row, at, rows)
+    joined = b"".join(pieces)
+    count = len(pieces) - (end > len(data))
+    if len(joined) < count * width:
+        count = next(number for number, piece in enumerate(pieces) if len(piece) < width)
+    if count < len(pieces):
+        joined = joined[: count * width]
+    good = _numbers_of_shape(joined, row, count)
     if shape.null_key:
-        sizes = _lanes([joined[place::width] for place in range(width - of_value, width)], rows)
+        good = _before_other(joined[row.key :: width], _NO_KEY, good)
+    ones = int.from_bytes(b"\1\0" * count, "little")
+    low, high = lows[:count] or joined[tail::width], joined[body - 1 :: width]
+    if shape.length_bytes == 1:
+        lengths = _lanes(high, None)
+    elif shape.length_bytes == 2:
+        lengths = _lanes(low, high)
     else:
-        keys = joined[width - 1 :: width][:rows]
-        gather = itemgetter(0, *map(add, starts, keys.translate(_HALVES)))  # 0, since of one place it takes no tuple
+        two = _lanes(low.translate(_CONTINUED), None)
+        lengths = _lanes(low, None) + (_lanes(None, high) & two * (127 << 7))
+        # A record ends in front of the length of the next one.
+        ends_of_one, ends_of_two = joined[1::width], joined[::width]
+        is_two = int.from_bytes(low.translate(_CONTINUED), "little") * 255
+        wrong = int.from_bytes(ends_of_one, "little") & ~is_two | int.from_bytes(ends_of_two, "little") & is_two
+        if wrong:
+            good = min(good, (_lowest_bit(wrong) >> 3) - 1)
+    if shape.length_bytes:
+        for place in shape.fixed:
+            column, byte = joined[place::width], shape.tail[place]
+            if (other := _before_other(column, byte, count)) < count:
+                good = min(good, other - 1)
+    if good <= 0:
+        return 0, at, []
+    sizes = row.sizes * ones
+    if shape.null_key:
+        first, second = joined[row.key + 1 :: width], joined[row.key + 2 :: width]
+    else:
+        keys = joined[row.key :: width]
+        key_sizes = _lanes(keys, None)
+        if negative := key_sizes & ones:
+            good = min(good, _lowest_bit(negative) // _LANE_BITS)
+            if not good:
+                return 0, at, []
+        sizes += key_sizes
+        places = map(add, starts, keys[:good].translate(_HALVES))
+        if shape.length_bytes == EITHER:
+            places = map(add, places, low.translate(_CONTINUED))
+        gather = itemgetter(0, *places)  # 0, since of one place it takes no tuple
+        behind = (shape.length_bytes or 1) + row.key + 1 - body
         try:
-            values = [bytes(gather(data[width + place :])[1:]) for place in range(of_value)]
+            first, second = bytes(gather(data[behind:])[1:]), bytes(gather(data[behind + 1 :])[1:])
         except IndexError:  # a key that would end behind the data
             return 0, at, []
-        for column, bits in zip(values, _WANTED[of_value], strict=True):
-            rows = min(rows, _rows_of_shape(column, b"\x80", bytes((bits,)), 0))
-        sizes = _lanes(values, rows) + _lanes([keys], rows)
-        constant += of_value
-    sizes += 2 * constant * int.from_bytes(b"\1\0" * rows, "little")
-    if wrong := _lanes(lengths, rows) ^ sizes:
-        rows = _lowest_bit(wrong) // _LANE_BITS
-    first = tail + of_length + 1
-    stamps = [joined[place::width][:rows] for place in range(first, first + shape.timestamp_bytes)]
-    return rows, (starts[rows] if rows < len(starts) else end) + tail, stamps
+    more = first.translate(_CONTINUED)
+    if 0 not in more:
+        sizes += _lanes(first, second) + 2 * ones
+    elif 1 not in more:
+        sizes += _lanes(first, None)
+    else:
+        longer = _lanes(more, None)
+        sizes += _lanes(first, None) + 2 * longer + (_lanes(None, second) & longer * (255 << 7))
+    # No length is negative.
+    if wrong := lengths ^ sizes | lengths & ones:
+        good = min(good, _lowest_bit(wrong) // _LANE_BITS)
+    if good < len(pieces):
+        end = _end_of(data, at, good)
+    if good and any(data[end - tail + place] != shape.tail[place] for place in shape.fixed):
+        good -= 1
+        end = _end_of(data, at, good)
+    stamps = [joined[place::width][:good] for place in range(row.timestamp, row.timestamp + shape.timestamp_bytes)]
+    return (good, end, stamps) if good else (0, at, [])
 
 
 @lru_cache(_SHAPES_MAX)
-def _patterns(shape: Shape) -> tuple[bytes, bytes]:
-    """Which bits of a row are the same in all rows, and what they are.
-
-    A row is what lies behind the value of a record, and the next record up to the length of its key, or without a key
-    up to that of its value.
-    """
-    tail = len(shape.tail)
-    mask, wanted = bytearray(tail), bytearray(tail)
-    for place in shape.fixed:
-        mask[place], wanted[place] = 255, shape.tail[place]
-    for patterns, row in ((_MASKS, mask), (_WANTED, wanted)):
-        row += patterns[shape.length_bytes] + _ATTRIBUTES + patterns[shape.timestamp_bytes]
-        row += patterns[shape.offset_bytes]
-    mask[tail] |= 1  # no length is negative
-    if shape.null_key:
-        mask += b"\xff" + _MASKS[shape.value_length_bytes]
-        wanted += b"\x01" + _WANTED[shape.value_length_bytes]
-    else:
-        mask += b"\x81"
-        wanted += b"\0"
-    return bytes(mask), bytes(wanted)
+def _row(shape: Shape) -> _Row:
+    tail, length_bytes = len(shape.tail), shape.length_bytes
+    body = tail + (length_bytes or 2)
+    timestamp = body + 1
+    offset = timestamp + shape.timestamp_bytes
+    key = offset + shape.offset_bytes
+    last = [body - 1, offset - 1, key - 1, *(() if shape.null_key else (key,))]
+    continued = [*range(timestamp, offset - 1), *range(offset, key - 1)]
+    if length_bytes == 2:
+        continued.append(tail)
+    sizes = 2 * (key + 1 - body + 1 + tail)
+    return _Row(body, timestamp, key, key + (3 if shape.null_key else 1), tuple(last), tuple(continued), sizes)
 
 
-def _starts(data: Readable, position: int, rows: int, length_bytes: int, least: int) -> tuple[list[int], int]:
-    """Where so many records begin by their lengths, and where the last ends; fewer if they do not fit into the data.
+def _numbers_of_shape(joined: bytes, row: _Row, rows: int) -> int:
+    """How many rows have numbers of as many bytes as the shape says."""
+    for places, wrong in ((row.last, _CONTINUED), (row.continued, _LAST)):
+        for place in places:
+            column = joined[place :: row.width]
+            if wrong is _CONTINUED and column.isascii():
+                continue
+            other = column.translate(wrong).find(1)
+            if 0 <= other < rows:
+                rows = other
+    return rows
 
-    A record takes at least so many bytes.
+
+def _before_other(column: bytes, byte: int, rows: int) -> int:
+    """How many rows have this byte in a column, counted up to the first that has another, and at most `rows`."""
+    expected = bytes((byte,))
+    return rows if column == expected * len(column) else min(rows, len(column) - len(column.lstrip(expected)))
+
+
+def _rows(
+    data: Readable, shape: Shape, row: _Row, at: int, rows: int
+) -> tuple[list[int], bytes, list[bytes | memoryview], int]:
+    """Where so many records begin by their lengths, the first byte of these, the rows, and where the last record ends.
+
+    Fewer if the data ends before. Starts and first bytes are there only where they are needed.
     """
     starts: list[int] = []
-    append = starts.append
+    pieces: list[bytes | memoryview] = []
+    low = bytearray()
+    add_start, add_row, add_low = starts.append, pieces.append, low.append
+    tail = len(shape.tail)
+    second, behind = tail + 1, row.width - tail
+    has_keys = not shape.null_key
     try:
-        if length_bytes == 1:
+        if shape.length_bytes == 2:
             for _ in range(rows):
-                append(position)
-                position += _AHEAD_OF_ONE[data[position]]
+                piece = data[at - tail : at + behind]
+                ahead = _AHEAD_OF_TWO[piece[tail]] + _MORE_AHEAD[piece[second]]
+                add_row(piece)
+                if has_keys:
+                    add_start(at)
+                at += ahead
+        elif shape.length_bytes == 1:
+            for _ in range(rows):
+                piece = data[at - tail : at + behind]
+                ahead = _AHEAD_OF_ONE[piece[tail]]
+                add_row(piece)
+                if has_keys:
+                    add_start(at)
+                at += ahead
         else:
-            seconds = data[1:]
+            behind -= 1  # a row has room for two bytes of a length, and the record before ends in front of both
             for _ in range(rows):
-                append(position)
-                position += _AHEAD_OF_TWO[data[position]] + (seconds[position] << 6)
+                byte = data[at]
+                if byte < 128:
+                    add_row(data[at - 2 : at + behind])
+                    ahead = _AHEAD_OF_ONE[byte]
+                else:
+                    ahead = _AHEAD_OF_TWO[byte] + _MORE_AHEAD[data[at + 1]]
+                    add_row(data[at - 1 : at + 1 + behind])
+                add_low(byte)
+                if has_keys:
+                    add_start(at)
+                at += ahead
     except IndexError:
-        position = starts.pop()
-    size = len(data)
-    while starts and (position > size or starts[-1] + least > size):
-        position = starts.pop()
-    return starts, position
+        pass
+    return starts, bytes(low), pieces, at
 
 
-def _rows_of_shape(joined: bytes, mask: bytes, wanted: bytes, tail: int) -> int:
-    """How many rows have the wanted bits where the mask has any; the `tail` of a row belongs to the row before."""
-    width = len(mask)
-    rows = len(joined) // width
-    wrong = int.from_bytes(joined, "little") & int.from_bytes(mask * rows, "little")
-    wrong ^= int.from_bytes(wanted * rows, "little")
-    if not wrong:
-        return rows
-    row, place = divmod(_lowest_bit(wrong) >> 3, width)
-    return row - (place < tail)
+def _end_of(data: Readable, at: int, rows: int) -> int:
+    """Where so many records end."""
+    for _ in range(rows):
+        length, at = read_zigzag(data, at)
+        at += length
+    return at
 
 
-def _lanes(columns: list[bytes], rows: int) -> int:
-    """Numbers of one or two bytes, whose low bits come first, in so many rows: as one number."""
-    lanes = bytearray(2 * rows)
-    lanes[::2] = columns[0][:rows].translate(_LOW_BITS)
-    low = int.from_bytes(lanes, "little")
-    if len(columns) == 1:
-        return low
-    lanes = bytearray(2 * rows)
-    lanes[1::2] = columns[1][:rows]
-    return low | int.from_bytes(lanes, "little") >> 1
+def _lanes(low: bytes | None, high: bytes | None) -> int:
+    """A column of numbers as one long number, in which each has so much room that sums of them do not meet.
+
+    Of the first bytes the low seven bits count, the second ones count 128 for each.
+    """
+    lanes = bytearray(2 * len(low if low is not None else high or b""))
+    if low is not None:
+        lanes[::2] = low.translate(_LOW_BITS)
+    if high is None:
+        return int.from_bytes(lanes, "little")
+    number = int.from_bytes(lanes, "little")
+    lanes[::2] = bytes(len(high))
+    lanes[1::2] = high
+    return number + (int.from_bytes(lanes, "little") >> 1)
 
 
 def _lowest_bit(number: int) -> int:

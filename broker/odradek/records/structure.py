@@ -3,15 +3,19 @@
 Kafka refuses a batch whose count or sizes lie (`LogValidator`, which reads all records), so we look at all of them
 too. In Python that costs 0.6 us a record, too much for 9,000 of them. But records of one size, as a batch mostly has,
 repeat the same few structural bytes at a fixed stride. So the loop takes one record, and then compares whole columns
-of its followers: `data[at::stride]` is one call, and by induction proves what reading them one by one would.
+of its followers: `data[at::stride]` is one call, and by induction proves what reading them one by one would. Where the
+size of the batch says that all its records are of one size, the first record is the only one that is read.
 Records of differing sizes are compared by columns as well, at places that a short loop finds (`records/ragged.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from types import ModuleType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.records.batch import InvalidBatch
 from odradek.records.varint import Readable, read_zigzag, read_zigzag_long
@@ -52,8 +56,11 @@ _EVEN_ABOVE = _Tables(lambda byte: bytes(byte + 1) + _EVEN[byte + 1 :])
 _BYTES = [bytes((byte,)) for byte in range(256)]
 
 _NO_KEY = 1  # the length -1
+_NO_TAIL = b"\0"  # no headers
 _NUMBER_BYTES_MAX = 2
 _OFFSET_BYTES_MAX = 3
+_THREE_BYTES = 1 << 14
+"""From here on a number takes three bytes as it is written."""
 
 _LOWEST = (-64, -8192)  # zigzag numbers of one and of two bytes
 
@@ -148,6 +155,13 @@ def scan(data: Readable, count: int, claimed_delta: int) -> Extent:
             elif delta < low:
                 low = delta
             index += 1
+            if index == 1 and count > _RUN_MIN and key_at - offset_at == 1 and not data[offset_at]:
+                read = body_at, offset_at, key_at, key_end, value_at, value_end, headers_at, end
+                stamps = _of_one_size(data, count, read)
+                if stamps is not None:
+                    runs = _Runs(data, claimed_delta)
+                    runs.weigh([stamps])
+                    return _extent(delta, delta, null_key, claimed_delta, runs)
             if index >= attempt_at and count - index >= _RUN_MIN:
                 followers, enough = 0, _RUN_MIN
                 timestamp, offset = range(body_at + 1, offset_at), range(offset_at, key_at)
@@ -160,8 +174,8 @@ def scan(data: Readable, count: int, claimed_delta: int) -> Extent:
                     position += followers * (end - start)
                 if followers < _RUN_MIN and count - index >= _RAGGED_MIN and key_end - key_at == 1:
                     runs, enough = runs or _Runs(data, claimed_delta), _RAGGED_ENOUGH
-                    read = start, body_at, offset_at, key_at, value_at, value_end, headers_at, end
-                    ragged, position = runs.follow_ragged(read, position, count - index - followers)
+                    places = start, body_at, offset_at, key_at, value_at, value_end, headers_at, end
+                    ragged, position = runs.follow_ragged(places, position, count - index - followers)
                     followers += ragged
                 index += followers
                 if followers >= enough:
@@ -176,6 +190,61 @@ def scan(data: Readable, count: int, claimed_delta: int) -> Extent:
     if runs is None:
         return Extent(top or 0, low or 0, null_key)
     return _extent(top or 0, low or 0, null_key, claimed_delta, runs)
+
+
+def _of_one_size(data: Readable, count: int, read: tuple[int, ...]) -> bytes | None:
+    """The timestamp deltas of all records, if none but the first differs from it in size; None if any may.
+
+    They differ in size by the byte more that the offset delta takes from the 65th on: the size of all of them says so.
+    `read` are places in the first record: its body, its offset delta, key, behind the length of the key, value, behind
+    its length, headers, and where it ends. Timestamp and offset delta take a byte each.
+    """
+    body_at, offset_at, key_at, key_end, value_at, value_end, headers_at, stride = read
+    short = count if count < _SHORT_OFFSETS else _SHORT_OFFSETS
+    more = count - short
+    end = short * stride
+    length = (stride - body_at + 1) << 1  # of a record with a longer offset delta, as it is written
+    if (
+        end + more * (stride + 1) != len(data)
+        or offset_at != body_at + 2
+        or count > _SHORT_OFFSETS * 128
+        or (length < 128) is not (body_at == 1)
+        or length >= _THREE_BYTES
+    ):
+        return None
+    fixed = [*range(body_at), *range(key_at, key_end), *range(value_at, value_end), headers_at]
+    if data[headers_at]:
+        fixed += _of_headers(data, headers_at)
+        if len(fixed) > _COLUMNS_MAX:
+            return None
+    for at in fixed:
+        if data[at:end:stride] != _BYTES[data[at]] * short:
+            return None
+    evens = _even_numbers()
+    stamps = bytes(data[body_at + 1 : end : stride])
+    if data[offset_at:end:stride] != evens[0][:short] or not stamps.isascii():
+        return None
+    if not more:
+        return stamps
+    stride += 1
+    lengths = (length,) if body_at == 1 else (length & 127 | 128, length >> 7)
+    for at, byte in enumerate(lengths):
+        if data[end + at :: stride] != _BYTES[byte] * more:
+            return None
+    for at in fixed[body_at:]:
+        if data[end + at + 1 :: stride] != _BYTES[data[at]] * more:
+            return None
+    if data[end + offset_at :: stride] != evens[1][:more] or data[end + offset_at + 1 :: stride] != evens[2][:more]:
+        return None
+    last = bytes(data[end + body_at + 1 :: stride])
+    return stamps + last if last.isascii() else None
+
+
+@cache
+def _even_numbers() -> tuple[bytes, bytes, bytes]:
+    """Offset deltas as they are written: those of one byte, and of two bytes the first and the second ones."""
+    short = bytes(range(0, 128, 2))
+    return short, bytes(range(128, 256, 2)) * 127, b"".join([_BYTES[high] * _SHORT_OFFSETS for high in range(1, 128)])
 
 
 def _invalid(message: str) -> InvalidBatch:
@@ -235,8 +304,8 @@ class _Runs:
         self.attained = False
         self.widest = 0
         """Bytes of the widest timestamp delta in any run, 0 without a run."""
-        self.ragged = False
-        """The latest run was one of differing sizes."""
+        self.length_bytes: int | None = None
+        """How many bytes lengths take in the latest run of records of differing sizes; None: it was short."""
 
     def follow(self, fixed: list[int], timestamp: range, offset: range, stride: int, end: int, limit: int) -> int:
         """How many records behind the one of `stride` bytes that ends here have its shape; at most `limit`."""
@@ -260,19 +329,21 @@ class _Runs:
         `read` are places in that record: where it starts, its body, its offset delta, key and value, behind the length
         of its value, its headers, and where it ends.
         """
-        from odradek.records.ragged import TAIL_BYTES_MAX, Shape, alike, promises  # not before there are such records
-
+        ragged = _ragged()
         data = self.data
         start, body_at, offset_at, key_at, value_at, value_end, headers_at, read_end = read
         fixed = [headers_at, *(_of_headers(data, headers_at) if data[headers_at] else ())]
         widths = body_at - start, offset_at - body_at - 1, value_end - value_at
-        if max(widths) > _NUMBER_BYTES_MAX or len(fixed) > _COLUMNS_MAX or read_end - headers_at > TAIL_BYTES_MAX:
+        if (
+            max(widths) > _NUMBER_BYTES_MAX
+            or len(fixed) > _COLUMNS_MAX
+            or read_end - headers_at > ragged.TAIL_BYTES_MAX
+        ):
             return 0, end
-        shape = Shape(
+        shape = ragged.Shape(
             length_bytes=widths[0],
             timestamp_bytes=widths[1],
             offset_bytes=key_at - offset_at,
-            value_length_bytes=widths[2],
             null_key=data[key_at] == _NO_KEY,
             tail=bytes(data[headers_at:read_end]),
             fixed=tuple([place - headers_at for place in fixed]),
@@ -282,21 +353,26 @@ class _Runs:
             limit = min(limit, left) if left >= _RAGGED_MIN else limit  # the next one takes two bytes
         elif shape.offset_bytes > _OFFSET_BYTES_MAX:
             return 0, end
-        if not self.ragged and not promises(data, shape, end):
+        length_bytes = self.length_bytes
+        if length_bytes not in (ragged.EITHER, shape.length_bytes):
+            length_bytes = ragged.length_bytes_of(data, shape, end)
+        if length_bytes is None:
             return 0, end
+        if length_bytes != shape.length_bytes:
+            shape = replace(shape, length_bytes=length_bytes)
         followers = 0
         window = _RAGGED_WINDOW_FIRST
         while limit - followers >= _RUN_MIN:
             rows = limit - followers
             rows = rows if rows <= 2 * window else window
-            found, end, stamps = alike(data, shape, end, rows)
+            found, end, stamps = ragged.alike(data, shape, end, rows)
             if found:
-                self._weigh(stamps)
+                self.weigh(stamps)
             followers += found
             if found < rows:
                 break
             window *= _WINDOW_GROWTH
-        self.ragged = followers >= _RAGGED_ENOUGH
+        self.length_bytes = length_bytes if followers >= _RAGGED_ENOUGH and shape.tail == _NO_TAIL else None
         return followers, end
 
     def _alike(self, fixed: list[int], timestamp: range, offset: range, stride: int, skipped: int, rows: int) -> int:
@@ -336,10 +412,10 @@ class _Runs:
                 if other > 0:
                     rows = other
                     last = first + rows * stride
-        self._weigh([column[:rows] for column in stamps])
+        self.weigh([column[:rows] for column in stamps])
         return rows
 
-    def _weigh(self, columns: list[bytes]) -> None:
+    def weigh(self, columns: list[bytes]) -> None:
         width = len(columns)
         self.widest = max(self.widest, width)
         claimed = self.claimed
@@ -361,6 +437,13 @@ class _Runs:
         above |= same & _bits(low.translate(_EVEN_ABOVE[claimed_low]))
         self.exceeded = self.exceeded or above != 0
         self.attained = self.attained or same & _bits(low.translate(_EQUAL[claimed_low])) != 0
+
+
+@cache
+def _ragged() -> ModuleType:
+    from odradek.records import ragged  # not before there are such records
+
+    return ragged
 
 
 def _bits(column: bytes) -> int:

@@ -7,13 +7,14 @@ import random
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.examples import examples
 from tests.unit.records.helpers import NOW, payload_of
 from tests.unit.records.test_structure import check
 
 from odradek.records import ragged
 from odradek.records.batch import InvalidBatch
-from odradek.records.ragged import Shape, alike
+from odradek.records.ragged import EITHER, Shape, alike
 from odradek.records.record import Record
 from odradek.records.structure import scan
 
@@ -21,7 +22,6 @@ JSON = Shape(
     length_bytes=2,
     timestamp_bytes=1,
     offset_bytes=1,
-    value_length_bytes=2,
     null_key=True,
     tail=b"\0",
     fixed=(0,),
@@ -78,6 +78,21 @@ def test_records_of_one_shape_are_followed_to_the_first_that_has_another() -> No
     ):
         at = places(built)
         assert (followers, at[followers + 1]) == alike(payload_of(built), JSON, at[1], len(built))[:2]
+
+
+@pytest.mark.parametrize("keys", [None, (0, 20)], ids=["no keys", "keys"])
+def test_lengths_of_one_byte_and_of_two_are_followed_alike(keys: tuple[int, int] | None) -> None:
+    built = differing(60, (40, 80), keys=keys)
+    payload, at = payload_of(built), places(built)
+    assert {1, 2} == {1 + (payload[start] >= 128) for start in at[:-1]}
+    shape = structs.replace(JSON, length_bytes=EITHER, null_key=keys is None)
+    assert (59, at[60]) == alike(payload, shape, at[1], 60)[:2]
+    for number in (1, 2, 30, 58, 59):
+        for index in range(at[number] - 1, at[number] + 7):
+            for bit in range(8):
+                damaged = bytearray(payload)
+                damaged[index] ^= 1 << bit
+                check(bytes(damaged), 60, 0)
 
 
 def test_not_more_rows_than_wanted_are_looked_at() -> None:

@@ -132,6 +132,38 @@ def test_a_claim_that_is_met_and_exceeded_is_not_believed(claimed: int, top: int
         assert scan(payload_of(built), len(built), claimed).max_delta in (None, top)
 
 
+@pytest.mark.parametrize("size", [0, 54, 55, 56, 57, 58, 59, 60, 100, 8183, 8184, 8185])
+@pytest.mark.parametrize("key", [None, b"k"])
+def test_records_of_one_size_where_a_length_takes_a_byte_more(size: int, key: bytes | None) -> None:
+    for count in (11, 64, 65, 70):
+        built = [Record(timestamp=NOW, key=key, value=b"v" * size)] * count
+        payload = payload_of(built)
+        check(payload, count)
+        for damaged in (payload[:-1], payload + b"\0", payload[:-1] + b"\1"):
+            check(damaged, count)
+
+
+def test_a_length_of_three_bytes_is_not_taken_for_one_of_two() -> None:
+    """Its second byte would say that there is a third."""
+    short = payload_of([Record(timestamp=NOW, value=b"v" * 8184)])
+    assert b"\xfe\x7f" == short[:2], "the longest body whose length takes two bytes"
+    payload = b"".join(short[:4] + bytes((2 * index,)) + short[5:] for index in range(64))
+    longer = b"\x80\x80\0\0\x80\x01" + short[5:]
+    check(payload + longer, 65)
+
+
+@pytest.mark.parametrize("count", [20, 65, 90])
+def test_each_damaged_bit_of_records_of_one_size_is_judged_as_by_reading_each_record(count: int) -> None:
+    built = [Record(timestamp=NOW + index % 3, value=b"v" * 2, headers=(("h", b"1"),)) for index in range(count)]
+    payload = payload_of(built)
+    for index in {*range(40), *range(64 * 13 - 20, 64 * 13 + 40), *range(len(payload) - 30, len(payload))}:
+        for bit in range(8):
+            if index < len(payload):
+                damaged = bytearray(payload)
+                damaged[index] ^= 1 << bit
+                check(bytes(damaged), count, 2)
+
+
 def test_a_count_that_lies_costs_no_time() -> None:
     with pytest.raises(InvalidBatch):
         scan(payload_of(plain(50)), 2**31 - 1, 49)
