@@ -10,7 +10,7 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from odradek.records.batch import Batch, InvalidBatch, parse_batch
+from odradek.records.batch import MAGIC_AT, Batch, InvalidBatch, parse_batch
 from odradek.records.control import read_marker
 from odradek.records.legacy import batch_at
 from odradek.records.record import iterate_records
@@ -38,7 +38,6 @@ SEARCHED_BYTES, SEARCHED_PLACES = 16 << 20, 100_000
 _LENGTH_MIN = 14  # the smallest message of the oldest format
 _CRC_AT = 17
 _CHECKSUMMED_AT = 21
-_MAGIC_AT = 16
 _NAMES = {"leader_epoch": "partition_leader_epoch"}
 """The fields of a batch that have another name than the columns of headers."""
 _length_at = Struct(">i").unpack_from
@@ -177,14 +176,14 @@ class Chase:
         if rest < LENGTH_BASE + _LENGTH_MIN:
             return False
         following = self.position + LENGTH_BASE + int(_length_at(self.mapped, self.position + 8)[0])
-        magic = self.mapped[self.position + _MAGIC_AT]
+        magic = self.mapped[self.position + MAGIC_AT]
         return magic <= 1 and self.position + LENGTH_BASE + _LENGTH_MIN <= following <= self.end
 
     def short_message(self) -> Chunk:
         """The message here, which is shorter than the header of a batch; goes past it."""
         length = int(_length_at(self.mapped, self.position + 8)[0])
         headers = np.zeros(1, HEADER)
-        headers["magic"] = self.mapped[self.position + _MAGIC_AT]
+        headers["magic"] = self.mapped[self.position + MAGIC_AT]
         positions, lengths = np.array([self.position], np.int64), np.array([length], np.int64)
         self.read_old(positions, lengths, headers, [0])
         self.scan.bytes_read += LENGTH_BASE + length
@@ -234,7 +233,7 @@ class Chase:
     def searched(self, limit: int) -> int:
         """The first place before the limit where a batch begins whose checksum is right; else the limit."""
         end = min(limit, self.position + SEARCHED_BYTES)
-        magics = np.frombuffer(self.mapped, np.uint8, offset=0)[self.position + 1 + _MAGIC_AT : end + _MAGIC_AT]
+        magics = np.frombuffer(self.mapped, np.uint8, offset=0)[self.position + 1 + MAGIC_AT : end + MAGIC_AT]
         for found in np.flatnonzero(magics == 2)[:SEARCHED_PLACES].tolist():
             position = self.position + 1 + found
             if position < end and batch_begins(self.mapped, position, self.end) and self.is_sealed(position):
