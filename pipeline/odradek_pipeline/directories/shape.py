@@ -30,6 +30,7 @@ from odradek_pipeline.logs.log_dirs import (
     PartitionDir,
     Surroundings,
 )
+from odradek_pipeline.wording import listed
 
 __all__ = ["future_times", "same_batches", "shape_anomalies", "shape_problems", "unknown_producers"]
 
@@ -321,23 +322,32 @@ def _absent(log_dir: LogDir, here: set[Partition], cluster: Cluster, topics: Seq
     """Partitions that the metadata put into this very directory."""
     if not log_dir.directory_id:
         return
+    unnamed: list[str] = []
     for topic in cluster.image.topics.values():
         if topics and topic.name not in topics:
             continue
         for number, partition in sorted(topic.partitions.items()):
             placed = dict(zip(partition.replicas, partition.directories, strict=False))
             if placed.get(log_dir.node_id) == log_dir.directory_id and (topic.name, number) not in here:
+                if not log_dir.names((topic.name, number)):
+                    unnamed.append(f"{topic.name}-{number}")
+                    continue
                 detail = f"broker {log_dir.node_id} has {topic.name}-{number} in this directory, say the metadata"
                 # Copies often leave the coordinators' log out; then what hangs is info, and so is that it is not here.
                 # A topic may be made, or moved, while the directories of a running broker are copied.
                 is_told = topic.name == TRANSACTION_STATE or log_dir.is_running
-                if not log_dir.names((topic.name, number)):
-                    # A clean stop names each log that there is. Odradek's forks make one at its first record.
-                    detail += "; its checkpoints do not name it, so there was none when it was closed"
-                    is_told = True
                 severity = "info" if is_told else "bad"
                 path = Path(log_dir.path) / f"{topic.name}-{number}"
                 yield problem(path, -1, "missing-partition", detail, severity=severity)
+    if unnamed:
+        # A clean stop names each log that there is. Odradek's snapshots and forks have none before its first record.
+        them, was = ("them", "were") if len(unnamed) > 1 else ("it", "was")
+        detail = (
+            f"broker {log_dir.node_id} has {listed(unnamed)} in this directory, say the metadata; its checkpoints do "
+            f"not name {them}, so there {was} none when it was closed"
+        )
+        path = Path(log_dir.path) / unnamed[0]
+        yield problem(path, -1, "missing-partition", detail, severity="info")
 
 
 def same_batches(audited: Iterable[PartitionDir], digests: Mapping[Partition, tuple[int, int]]) -> Iterator[Problem]:
