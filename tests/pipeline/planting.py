@@ -23,7 +23,7 @@ __all__ = [
 
 def close(directory: Path) -> None:
     """Let a killed broker have closed its directory; what its checkpoints said before is no matter then."""
-    (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+    (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     (directory / "replication-offset-checkpoint").unlink(missing_ok=True)
 
 

@@ -158,7 +158,7 @@ class Copy:
         directory.mkdir(parents=True)
         (directory / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
         if closed:
-            (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+            (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
         for partition, log in history.logs.items():
             folder = directory / partition
             folder.mkdir()

@@ -25,6 +25,7 @@ from odradek.wire.messages.topic_record import TopicRecord
 from odradek_pipeline.directories.levels import LevelChange, Levels
 from odradek_pipeline.logs import files
 from odradek_pipeline.logs.layout import CLUSTER_METADATA, FileKind, LogFile, Tree
+from odradek_pipeline.logs.log_dirs import LogDir
 
 __all__ = ["Cluster", "read_cluster"]
 
@@ -72,6 +73,12 @@ class Cluster:
         if found is None or image is None:
             return frozenset()
         return frozenset((*image.replicas, *self.holders.get((found.id, partition), ())))
+
+    def has_started_since(self, log_dir: LogDir) -> bool:
+        """Whether a broker was started again after it had closed this directory, which is a copy then: what the others
+        have may be of later."""
+        broker = self.image.brokers.get(log_dir.node_id)
+        return broker is not None and 0 <= log_dir.broker_epoch < broker.epoch
 
     def is_tiered(self, topic: str) -> bool:
         """Whether the topic's segments go to a store, and are removed here before the log begins later (KIP-405)."""

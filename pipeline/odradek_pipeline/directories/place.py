@@ -169,7 +169,7 @@ class Place:
         """What the audited directories prove; for `written` see there."""
         audited = self.audited()
         coordinators = frozenset(one.partition for one in audited if one.topic == TRANSACTION_STATE)
-        return Proof(closed_partitions(audited), written, coordinators)
+        return Proof(closed_partitions(audited, self.cluster), written, coordinators)
 
     def audited(self) -> list[PartitionDir]:
         """The replicas that are audited."""

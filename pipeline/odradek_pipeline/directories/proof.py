@@ -1,9 +1,12 @@
 """What log directories prove, and what they do not.
 
-A directory that its broker has closed is of one moment. One of a running broker is not: its files were copied, or are
-read, one after the other, each at a time of its own. One log is then right up to where it ends; but what two files say
-of each other is proven only where the one that lacks something reaches beyond the time at which it should be there.
-What is not proven is never `bad`, and no command that destroys anything is told for it.
+A directory that its broker has closed is of one moment, and so are those of a cluster whose brokers have all been
+stopped: what one of them lacks nobody has written elsewhere since. That is not so where a broker was started again
+after the copy of its directory was made, as in a rolling restart: then that copy is older than the others. One of a
+running broker is of no single moment: its files were copied, or are read, one after the other, each at its own time.
+One log is then right up to where it ends; but what two files say of each other is proven only where the one that lacks
+something reaches beyond the time at which it should be there. What is not proven is never `bad`, and no command that
+destroys anything is told for it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from odradek.records.batch import LOG_APPEND_TIME
+from odradek_pipeline.directories.cluster import Cluster
 from odradek_pipeline.logs import files
 from odradek_pipeline.logs.layout import TRANSACTION_STATE, FileKind, LogFile, Problem
 from odradek_pipeline.logs.log_dirs import PartitionDir, read_log_dir
@@ -52,7 +56,7 @@ class Proof:
     """Which partitions are of the moment at which their broker stopped, and up to when the others tell."""
 
     closed: frozenset[Partition] = frozenset()
-    """Partitions whose audited directory was closed."""
+    """Partitions whose audited directory was closed, by brokers that were not started again."""
     written: Mapping[Partition, int] = field(default_factory=dict)
     """The newest time in each partition that a broker gave, ms: of markers, and where brokers give the times."""
     coordinators: frozenset[int] = frozenset()
@@ -127,9 +131,13 @@ def first_time_behind(offset: int, segments: Iterable[LogFile]) -> int | None:
     return None
 
 
-def closed_partitions(audited: Iterable[PartitionDir]) -> frozenset[Partition]:
-    """The partitions whose directory was closed."""
-    return frozenset(one.key for one in audited if one.log_dir.was_stopped_cleanly)
+def closed_partitions(audited: Iterable[PartitionDir], cluster: Cluster | None) -> frozenset[Partition]:
+    """The partitions whose directory was closed, and is not older than the others."""
+    return frozenset(
+        one.key
+        for one in audited
+        if one.log_dir.was_stopped_cleanly and not (cluster is not None and cluster.has_started_since(one.log_dir))
+    )
 
 
 def is_older_than(data: str | Path, checkpoint: Path) -> bool:

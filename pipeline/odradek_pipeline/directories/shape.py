@@ -308,7 +308,8 @@ def _known(one: PartitionDir, cluster: Cluster) -> Iterator[Problem]:
         yield problem(path, 0, "stray-partition", "the cluster's metadata know no such topic", severity="info")
     elif one.topic_id and topic.id != one.topic_id:
         # A topic may be deleted and made again while directories are copied.
-        severity = "info" if one.log_dir.is_running else "bad"
+        is_older = one.log_dir.is_running or cluster.has_started_since(one.log_dir)
+        severity = "info" if is_older else "bad"
         detail = "the cluster's metadata have this topic under another id"
         yield problem(path, 0, "wrong-topic-id", detail, severity=severity)
     elif one.partition not in topic.partitions:

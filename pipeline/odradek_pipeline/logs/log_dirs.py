@@ -6,6 +6,7 @@ None of it is needed to read a log, and all of it says what the log should be.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,6 +41,8 @@ class LogDir:
     directory_id: bytes = b""
     is_of_broker: bool = False
     was_stopped_cleanly: bool = False
+    broker_epoch: int = -1
+    """Of the run of its broker that ended with the clean stop, -1 where that is not noted (KIP-966)."""
     high_watermarks: Mapping[Partition, int] = field(default_factory=dict)
     recovery_points: Mapping[Partition, int] = field(default_factory=dict)
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
@@ -175,12 +178,22 @@ def _read_log_dir(path: Path) -> LogDir:
         directory_id=_uuid(settings.get("directory.id", "")),
         is_of_broker=files.exists(path / META),
         was_stopped_cleanly=files.exists(path / CLEAN_STOP),
+        broker_epoch=_broker_epoch(path / CLEAN_STOP),
         high_watermarks=_checkpoint(path / HIGH_WATERMARKS, problems) or _NOTHING,
         recovery_points=_checkpoint(path / RECOVERY_POINTS, problems) or _NOTHING,
         log_starts=_checkpoint(path / LOG_STARTS, problems) or _NOTHING,
         cleaned=_checkpoint(path / CLEANED, []),
         problems=tuple(problems),
     )
+
+
+def _broker_epoch(path: Path) -> int:
+    try:
+        found = json.loads(files.read_text(path))
+    except (OSError, ValueError):
+        return -1
+    epoch = found.get("brokerEpoch") if isinstance(found, dict) else None
+    return epoch if isinstance(epoch, int) else -1
 
 
 def _settings(path: Path) -> dict[str, str]:

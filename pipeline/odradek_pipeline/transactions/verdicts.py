@@ -126,8 +126,8 @@ def _hanging(row: Row) -> dict[str, Any]:
     severity = Severity.BAD if row["status"] == "hanging" else Severity.INFO
     says = {
         "unknown": "not all of __transaction_state was read, so it may still be under way",
-        "unproven": "no coordinator has it under way, but its broker was running and it may be younger than what was "
-        "read of theirs; kafka-transactions.sh find-hanging asks them",
+        "unproven": "no coordinator has it under way, but its broker was running, or a directory is an older copy than "
+        "another, and it may have ended since, or begun; kafka-transactions.sh find-hanging asks the brokers",
         "hanging": f"its coordinator says {row['coordinator_state']}"
         if row["coordinator_state"]
         else "no coordinator knows its producer",
