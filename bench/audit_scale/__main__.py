@@ -55,6 +55,8 @@ class Run:
     batches: int
     driver_python: float
     driver_jvm: float
+    driver_both: float
+    """Of both, what they had at one time: the JVM ends before the verdicts, for which Python needs most."""
     python_worker: float
     executors: float
     cpu_s: float
@@ -223,6 +225,7 @@ def _play(folder: Path, logs: Path, made: Made, size: float, master: str, tree: 
         summary["batches"],
         watch.memory(driver),
         max((one.memory for one in jvms), default=0.0),
+        watch.together,
         max((one.memory for one in pythons), default=0.0),
         sum(one.memory for one in watch.below(workers, "java")),
         watch.cpu,
@@ -297,6 +300,7 @@ COLUMNS = (
     "of each executor, s",
     "driver Python, MiB",
     "driver JVM, MiB",
+    "both at once, MiB",
     "largest Python worker, MiB",
     "executor JVMs, MiB",
     "others, %",
@@ -328,6 +332,7 @@ def print_table(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
             ", ".join(f"{seconds:.1f}" for seconds in run.executors_cpu_s),
             f"{run.driver_python:.0f}",
             f"{run.driver_jvm:.0f}",
+            f"{run.driver_both:.0f}",
             f"{run.python_worker:.0f}",
             f"{run.executors:.0f}" if run.executors else "",
             f"{100 * run.others:.0f}",
@@ -354,8 +359,8 @@ def linearity(master: str, runs: Sequence[Run]) -> str:
             abs(run.audit_s - (start + slope * size)) / run.audit_s for run, size in zip(runs, sizes, strict=True)
         )
         line += f"{start:.1f} s + {slope:.2f} s per GB, no run further than {100 * off:.0f} % beside that line; "
-    peaks = [run.driver_python + run.driver_jvm for run in sorted(runs, key=lambda run: run.gigabytes)]
-    return line + "driver's peak, Python and JVM, MiB: " + ", ".join(f"{peak:.0f}" for peak in peaks) + "."
+    peaks = [run.driver_both for run in sorted(runs, key=lambda run: run.gigabytes)]
+    return line + "driver's peak, Python and JVM at once, MiB: " + ", ".join(f"{peak:.0f}" for peak in peaks) + "."
 
 
 def straight(across: Sequence[float], up: Sequence[float]) -> tuple[float, float]:

@@ -33,6 +33,8 @@ class Watch:
 
     def __init__(self, *roots: int) -> None:
         self.roots = roots
+        self.together = 0.0
+        """The highest memory that the first of the roots and the JVMs below it have had at a time, MiB."""
         self.seen: dict[tuple[int, int], Seen] = {}
         """By process id and the time it started: ids are used again."""
         self.others = 0.0
@@ -60,7 +62,11 @@ class Watch:
             self._sample()
 
     def _sample(self) -> dict[tuple[int, int], Seen]:
-        for key, now in descendants(self.roots).items():
+        found = descendants(self.roots)
+        driver = [one for (pid, _), one in found.items() if pid == self.roots[0]]
+        jvms = [one for one in found.values() if one.parent == self.roots[0] and one.name.startswith("java")]
+        self.together = max(self.together, sum(one.memory for one in driver + jvms))
+        for key, now in found.items():
             known = self.seen.setdefault(key, now)
             known.memory = max(known.memory, now.memory)
             known.name, known.cpu = now.name, now.cpu

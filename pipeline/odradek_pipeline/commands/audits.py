@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,6 +99,7 @@ def audit_logs_command(
     from odradek_pipeline.commands.preflight import check_folder, check_log_directories, check_master, check_tables
     from odradek_pipeline.logs.files import path_of
     from odradek_pipeline.logs.times import Span
+    from odradek_pipeline.spark.waiting import wait
 
     seen = _seen(state, since_last=since_last, only_new=only_new, since=since)
     ask = _asking(bootstrap, command_config)
@@ -105,6 +107,7 @@ def audit_logs_command(
     if master != "none":
         need("pyspark", extra="pipeline")
         check_master(master)
+        wait()
     topics, now = tuple(topic or ()), time.time_ns() // 1_000_000
     span = Span.of(since, until, now)
     if seen is not None:
@@ -210,14 +213,14 @@ def _master(asked: str | None) -> str:
 def _session(master: str, *, name: str) -> Iterator[SparkSession]:
     """Spark for as long as an audit takes; what it lacks is said in one sentence."""
     from odradek_pipeline.commands.preflight import spark_troubles
-    from odradek_pipeline.spark.session import spark_session
+    from odradek_pipeline.spark.session import end_session, spark_session
 
     with spark_troubles():
         spark = spark_session(None if master == "submit" else master, name=name)
         try:
             yield spark
         finally:
-            spark.stop()
+            end_session(spark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +235,7 @@ class _OnSpark:
 
 def _on_spark(directories: list[Path], out: Path, more: _OnSpark, options: _LogOptions) -> Result:
     from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+    from odradek_pipeline.spark.session import end_session
 
     with _session(more.master, name="odradek audit logs") as spark:
         return audit_logs_on_spark(
@@ -241,6 +245,7 @@ def _on_spark(directories: list[Path], out: Path, more: _OnSpark, options: _LogO
             range_bytes=more.range_bytes,
             partitioned=more.kind is TableKind.PARTITIONED,
             progress=more.progress,
+            ended=partial(end_session, spark),
             **options.given(),
         )
 

@@ -71,7 +71,7 @@ class _Batches:
     def __init__(self, tree: Tree, replica: PartitionDir, memory: SegmentMemory | None) -> None:
         files = [file for file in tree.files if file.path.rpartition("/")[0] == replica.path]
         self.chunks = scan_segments(files, Scan(memory=memory))
-        self.rows = _NONE
+        self.rows = pd.DataFrame({name: np.zeros(0, np.int64) for name in _KEPT})
         self.first = -1
         self.last = -1
         """The highest offset so far."""
@@ -100,7 +100,6 @@ class _Batches:
         return _END if self.is_whole else self.last + 1
 
 
-_NONE = pd.DataFrame({name: np.zeros(0, np.int64) for name in _KEPT})
 _END = 1 << 62
 
 

@@ -48,7 +48,7 @@ from odradek_pipeline.logs.scan import scan_segments
 from odradek_pipeline.logs.scanned import Scan
 from odradek_pipeline.logs.sidecars import read_sidecars
 from odradek_pipeline.logs.times import Span
-from odradek_pipeline.transactions.allowed import Explained, merged_allowed
+from odradek_pipeline.transactions.allowed import Explained, gaps_in, merged_allowed
 from odradek_pipeline.transactions.checks import (
     BATCH_COLUMNS,
     batch_frame,
@@ -267,8 +267,7 @@ def real_jumps(rows: pd.DataFrame, cleaned: Mapping[tuple[str, int], int]) -> pd
 
 def gaps_of(jumps: pd.DataFrame) -> set[tuple[str, int]]:
     """The partitions in which offsets are missing."""
-    gaps = jumps[jumps["base_offset"] > jumps["previous_offset"] + 1]
-    return {(str(topic), int(partition)) for topic, partition in zip(gaps["topic"], gaps["partition"], strict=True)}
+    return set(gaps_in(jumps))
 
 
 def read_states(tree: Tree, scan: Scan) -> list[TransactionRecord]:

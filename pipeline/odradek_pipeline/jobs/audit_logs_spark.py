@@ -1,29 +1,34 @@
 """The same audit, spread over a Spark cluster: one pass over the logs, one grouping, verdicts on the driver.
 
 What the driver holds grows with the number of files, of anomalies and of open transactions, not with the bytes: the
-coordinators' log is folded, and files beside the segments are read, where the batches are.
+coordinators' log is folded, and files beside the segments are read, where the batches are. While Spark works the driver
+asks it for little more than counts; what the verdicts are about is read from what the workers have written, when Spark
+is not needed any more, so that the JVM's memory and that of the verdicts are not taken at the same time.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial, reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import IntegerType, LongType, ShortType
 
-from odradek_pipeline.audit.progress import Progress
+from odradek_pipeline.audit.progress import Progress, followed
 from odradek_pipeline.audit.result import Result
 from odradek_pipeline.directories.place import Place
+from odradek_pipeline.directories.proof import Proof
 from odradek_pipeline.directories.replicas import compare_replicas
 from odradek_pipeline.groups.offsets import LOGS_OF_GROUPS, GroupOffsets, merged, read_group_offsets
 from odradek_pipeline.jobs.audit_logs import (
@@ -32,7 +37,6 @@ from odradek_pipeline.jobs.audit_logs import (
     conclude,
     coordinator_count,
     coordinators_now,
-    gaps_of,
     known_around,
     missing_coordinators,
     problems_of,
@@ -47,29 +51,24 @@ from odradek_pipeline.logs.scan import plan_ranges
 from odradek_pipeline.logs.scanned import Scan
 from odradek_pipeline.logs.sidecars import is_sidecar, read_sidecars
 from odradek_pipeline.logs.times import Span
+from odradek_pipeline.spark.applied import in_arrow, in_pandas, in_pandas_together
 from odradek_pipeline.spark.audit import SparkAudit
 from odradek_pipeline.spark.frames import (
     CHECKED,
     CHECKED_TABLES,
     FACTS,
-    arrow_of,
     fact_frame,
     folded_states,
-    frame_of,
     pairs,
-    problem_rows,
-    record_of,
-    struct_of,
 )
 from odradek_pipeline.spark.growing import GrowingTable
 from odradek_pipeline.spark.log_rows import SourceOptions
-from odradek_pipeline.spark.log_tables import HEADERS, OF_COORDINATORS, PROBLEM, TABLES, arrow_schema, spark_schema
-from odradek_pipeline.spark.producer_checks import OF_BATCHES, TABLES_CHECKED, Checks
-from odradek_pipeline.spark.reading import planned
-from odradek_pipeline.spark.session import runs_tasks
+from odradek_pipeline.spark.log_tables import HEADERS, OF_COORDINATORS, TABLES, spark_schema, struct_of
+from odradek_pipeline.spark.producer_checks import OF_BATCHES, Checks
+from odradek_pipeline.spark.reading import HandedOn, read_audit
 from odradek_pipeline.spark.totals import FAR, Totals, by_partition
-from odradek_pipeline.spark.twice import Twice, look_twice, shared_on_spark, split_on_spark
-from odradek_pipeline.transactions.allowed import FIRST, Explained, merged_allowed
+from odradek_pipeline.spark.twice import Twice, look_twice, of_producers, shared_of, split_of
+from odradek_pipeline.transactions.allowed import Explained, Partition, gaps_in, merged_allowed
 from odradek_pipeline.transactions.checks import BATCH_COLUMNS, TXN_COLUMNS
 from odradek_pipeline.transactions.coordinators import Coordinators
 from odradek_pipeline.transactions.decisions import exchanged
@@ -93,16 +92,13 @@ _LARGE = {"txn": "log_txns", "sequence": "sequences"}
 """Kinds of rows that workers write, and their tables."""
 SMALL_BYTES = 1 << 20
 """What is read here rather than by a job, which would take longer to start."""
-BESIDE_BYTES, BESIDE_BYTES_OF_PLANNER = 32 << 20, 4 << 20
-"""The same of indexes and snapshots, which are read by columns: those of about 20 GB in batches of 16 KiB, and of 3 GB
-where the driver only plans: 14 MiB of them take 60 MiB of its two processes."""
 STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
-_FILES = arrow_of(
-    {"path": "object", "kind": "object", "topic": "object", "partition": "i4", "base_offset": "i8", "size": "i8"}
-)
-"""Frames for Spark are made of Arrow's tables: rows of Python would go through workers that are started for them."""
 _CLAIMS_OF_FACTS = ("decision", "level_2")
+_STATES = TABLES["txnlog"]
+_FACTS = {**_STATES, **FACTS}
+_OF_COORDINATORS = ("overdue", "stuck", "premature", "astray", "odd", "longest")
+"""Facts that the verdicts ask for, beside the last ones of some producers."""
 
 
 def audit_logs_on_spark(
@@ -118,9 +114,11 @@ def audit_logs_on_spark(
     span: Span | None = None,
     partitioned: bool = False,
     progress: Progress | None = None,
+    ended: Callable[[], None] = lambda: None,
 ) -> Result:
     """Audit; the tables that grow with the logs are written by Spark below `out`. A task reads about `range_bytes`;
-    None leaves that to the size of the logs."""
+    None leaves that to the size of the logs. `ended` is called when Spark is not needed any more, before the verdicts.
+    """
     began = time.perf_counter()
     directories = [absolute(directory) for directory in directories]
     state = state.absolute() if state is not None else None
@@ -140,6 +138,7 @@ def audit_logs_on_spark(
         state=state,
         partitioned=partitioned,
         progress=progress,
+        ended=ended,
     )
     result = audit.run()
     audit.place.forget()
@@ -156,96 +155,139 @@ def bytes_of_tasks(tree: Tree, cores: int) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
+class _Gathered:
+    """What is known when Spark has done its work; what it found lies in tables that workers have written."""
+
+    scan: Scan
+    groups: GroupOffsets
+    totals: dict[tuple[str, int], Totals]
+    proof: Proof
+    twice: Twice
+    delays_ms: dict[str, dict[str, float]]
+    whole_since: int
+    with_coordinators: bool
+    """Whether their log is there."""
+    edges: GrowingTable
+    txns: GrowingTable
+    checked: GrowingTable
+    facts: GrowingTable
+
+
+@dataclass(slots=True, kw_only=True)
 class _Audit(SparkAudit):
     place: Place
     range_bytes: int
     check_crc: bool
     not_after: int | None
     state: Path | None
+    ended: Callable[[], None]
+    written: list[GrowingTable] = field(default_factory=list)
 
     @property
     def tree(self) -> Tree:
         """One replica of each partition."""
         return self.place.tree
 
+    def judged(self) -> Result:
+        with followed(self.spark, self.progress):
+            gathered = self.gathered()
+        self.ended()
+        return self.concluded(gathered)
+
     def result(self) -> Result:
+        return self.judged()
+
+    def gathered(self) -> _Gathered:
+        """What Spark is needed for."""
         # The directories may be those of a living broker: see `read_coordinators` for what is read when.
         self.step("reading")
         groups = self.group_offsets()
         before = coordinators_now(self.tree)
-        decided = self.states("decided", directories_of(before))
+        decided, told = self.states("decided", directories_of(before))
         self.place = self.place.behind_decisions(self.state)
         scan = Scan(check_crc=self.check_crc, problems=list(self.tree.problems))
         partitions = sorted({Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT)})
         scan.bytes_remembered = self.remembered()
-        headers = self.growing("batches", arrow_schema(HEADERS))
-        problems, edges, totals = self.problems_and_edges(self.read("audit", list(map(str, partitions)), headers))
-        scan.problems += problems
-        self.place.find_gaps_of_cleaners(gaps_of(real_jumps(edges, self.tree.cleaned)))
-        headers.ended()
+        headers, edges = self.growing("batches", HEADERS), self.working("edges", HEADERS)
+        read = self.read("audit", list(map(str, partitions)), headers, edges)
+        scan.problems += read.problems
+        totals = by_partition(read.totals)
+        gaps = self.gaps(edges)
+        cleaned = dict(self.tree.cleaned)
+        self.place.find_gaps_of_cleaners(gaps)
+        if self.tree.cleaned != cleaned:
+            gaps = self.gaps(edges)
         batches = headers.rows(self.spark)
         scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT)) - scan.bytes_remembered
         scan.batches = sum(of.batches for of in totals.values())
-        markers = sum(of.markers for of in totals.values())
         self.step("folding coordinators")
         states = decided
         if coordinators_now(self.tree) != before:
-            states = self.states("states", directories_of(before))
+            states, told = self.states("states", directories_of(before))
+        known = set(scan.problems)
+        scan.problems += [found for found in told if found not in known]
         clocks = (of.clock for of in totals.values() if of.clock >= 0)
         now = max(clocks, default=self.not_after or 0)
         written = {key: of.written for key, of in totals.items() if of.written >= 0}
         proof = self.place.proof(written)
         facts = self.facts(decided, states, now=now, until=proof.until())
-        claims = self.claims()
-        of_states, wrong = self.problems(states, claims)
-        known = set(scan.problems)
-        scan.problems += [found for found in of_states if found not in known] + wrong
-        claims = claims.where(F.col("problem").isNull()).select(*CLAIM_COLUMNS)
+        claims, wrong = self.claims()
+        scan.problems += wrong
         ends = {key: of.end for key, of in totals.items()}
         beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
         self.step("checking transactions")
-        jumps = real_jumps(edges, self.tree.cleaned)
-        explained = Explained.of(self.tree.starts(), self.tree.cleaned, jumps)
-        tables = {kind: self.growing(name, TABLES_CHECKED[kind]) for kind, name in _LARGE.items()}
+        explained = Explained(self.tree.starts(), self.tree.cleaned, gaps)
+        tables = {kind: self.growing(name, CHECKED_TABLES[kind]) for kind, name in _LARGE.items()}
         times_of_coordinators = [of.oldest for key, of in totals.items() if key[0] == TRANSACTION_STATE]
         since = whole_since(self.place, min(times_of_coordinators, default=-1))
         checks = Checks(beside, explained, self.directories(), whole_since=since, tables=tables)
-        checked = self.checked(batches, self.with_facts(claims, facts), checks, scan.batches)
-        for table in tables.values():
-            table.ended()
+        self.check(batches, self.with_facts(claims.rows(self.spark), facts), checks, scan.batches)
         txns = tables["txn"].rows(self.spark)
-        small = frame_of(counted(checked), CHECKED)
-        found = {kind: small[small["kind"] == kind][list(of)] for kind, of in CHECKED_TABLES.items()}
-        scan.problems += problems_of(found["problem"])
         self.step("timelines")
-        lengths = self.timelines(states, txns, markers)
+        lengths = self.timelines(states, txns, sum(of.markers for of in totals.values()))
         scan.problems += self.compared()
-        twice = look_twice(txns, facts if before else None)
-        split = split_on_spark(self.spark, txns, twice)
-        times = {key: of.newest for key, of in totals.items()}
-        digests = {key: (of.data, of.digest) for key, of in totals.items() if of.data}
-        producers = {key: of.producer for key, of in totals.items()}
-        lacking = found["lacking"]
-        elsewhere = self.exchanged(lacking, txns) if len(lacking) else {}
+        self.written = [headers, *tables.values()]
+        return _Gathered(
+            scan=scan,
+            groups=groups,
+            totals=totals,
+            proof=proof,
+            twice=look_twice(txns, facts if before else None),
+            delays_ms=lengths,
+            whole_since=since,
+            with_coordinators=bool(before),
+            edges=edges,
+            txns=tables["txn"],
+            checked=self.on_the_way("checked", CHECKED),
+            facts=self.on_the_way("facts", _FACTS),
+        )
+
+    def concluded(self, of: _Gathered) -> Result:
+        """The verdicts, by what workers have written."""
+        for table in self.written:
+            table.ended()
+        found = found_by_checks(of.checked)
+        of.scan.problems += problems_of(found["problem"])
+        lacking, totals = found["lacking"], of.totals
+        markers = zip(lacking["producer_id"].tolist(), lacking["epoch"].tolist(), strict=True)
         evidence = Evidence(
             found["odd"],
             found["break"],
-            merged_allowed([found["allowed"]]),
-            jumps,
+            found["allowed"],
+            real_jumps(frame_of(of.edges, _EDGES), self.tree.cleaned),
             lacking,
-            split,
-            ends,
-            times,
-            digests,
-            producers,
-            elsewhere,
-            groups,
-            proof,
+            split_of(of.txns, of.twice),
+            {key: one.end for key, one in totals.items()},
+            {key: one.newest for key, one in totals.items()},
+            {key: (one.data, one.digest) for key, one in totals.items() if one.data},
+            {key: one.producer for key, one in totals.items()},
+            exchanged(lacking, of_producers(of.txns, markers)) if len(lacking) else {},
+            of.groups,
+            of.proof,
         )
-        coordinators = self.coordinators(facts, found, scan.problems, twice, known=bool(before))
-        coordinators.whole_since = since
-        result = conclude(self.place, scan, evidence, coordinators, not_after=self.not_after)
-        result.facts["delays_ms"] = lengths
+        coordinators = self.coordinators(of, found)
+        result = conclude(self.place, of.scan, evidence, coordinators, not_after=self.not_after)
+        result.facts["delays_ms"] = of.delays_ms
         return result
 
     # ------------------------------------------------------------------ what is read
@@ -258,8 +300,10 @@ class _Audit(SparkAudit):
         ranges = plan_ranges(self.tree.files, range_bytes=self.range_bytes)
         return sum(memory.known_bytes(part, checked=self.check_crc) for part in ranges)
 
-    def read(self, table: str, partitions: list[str], into: GrowingTable | None = None) -> DataFrame:
-        """A table of the source `kafka_log`, planned here: Spark would start three Python processes more for it."""
+    def read(
+        self, table: str, partitions: list[str], into: GrowingTable, edges: GrowingTable | None = None
+    ) -> HandedOn:
+        """Have a table of the source `kafka_log` written."""
         memory = self.place.memory if table == "audit" else None
         options = SourceOptions(
             partitions,
@@ -273,38 +317,24 @@ class _Audit(SparkAudit):
             self.tree.cleaned,
             FAR if self.not_after is None else self.not_after,
         )
-        return planned(self.spark, options, into)
+        return read_audit(self.spark, options, into, edges)
 
-    def problems(self, *tables: DataFrame) -> list[list[Problem]]:
-        """Those of each table."""
-        names = [F.col(name) for name in ("path", "position", *PROBLEM)]
-        parts = [
-            rows.where(F.col("problem").isNotNull()).select(F.lit(place).alias("place"), *names)
-            for place, rows in enumerate(tables)
-        ]
-        found: list[list[Problem]] = [[] for _ in tables]
-        for row in reduce(DataFrame.unionByName, parts).collect():
-            found[row["place"]].append(_problem(row.asDict()))
+    def gaps(self, edges: GrowingTable) -> dict[Partition, NDArray[np.int64]]:
+        """Before which offsets some are missing that compaction has not removed; a worker looks, for the edges of all
+        ranges are more than is wrong with them."""
+        tasks = self.spark.sparkContext.parallelize([edges], 1)
+        (found,) = tasks.map(partial(gaps_of_edges, cleaned=self.tree.cleaned)).collect()
         return found
 
-    def problems_and_edges(self, rows: DataFrame) -> tuple[list[Problem], pd.DataFrame, dict[tuple[str, int], Totals]]:
-        """What could not be read; edges of ranges, and jumps inside them that compaction does not explain; totals.
+    def states(self, name: str, partitions: list[str]) -> tuple[DataFrame, list[Problem]]:
+        """The coordinators' log, and what is wrong with it."""
+        into = self.working(name, _STATES)
+        found = self.read("states", partitions, into) if partitions else HandedOn()
+        return into.rows(self.spark), found.problems
 
-        Nothing else of the batches comes to the driver.
-        """
-        columns = [*(name for name in BATCH_COLUMNS if name in TABLES["audit"]), "last"]
-        found = rows.select(*columns, "totals", *PROBLEM).toArrow()
-        counts = found.filter(pc.is_valid(found["totals"])).select(["topic", "partition", "totals"]).to_pylist()
-        totals = by_partition((row["topic"], row["partition"], row["totals"]) for row in counts)
-        found = found.filter(pc.is_null(found["totals"]))
-        is_edge = pc.is_null(found["problem"])
-        edges = found.filter(is_edge).select(columns).to_pandas().astype({**BATCH_COLUMNS, "last": "?"})
-        return [_problem(row) for row in found.filter(pc.invert(is_edge)).to_pylist()], edges, totals
-
-    def states(self, name: str, partitions: list[str]) -> DataFrame:
-        if not partitions:
-            return self.spark.createDataFrame([], spark_schema("states"))
-        return self.stored(name, self.read("states", partitions))
+    def on_the_way(self, name: str, columns: Mapping[str, str]) -> GrowingTable:
+        """What Spark has stored, as it is read without Spark."""
+        return GrowingTable(str(self.work / f"{name}.parquet"), columns)
 
     def groups_of_states(self, txns: int = 0) -> int:
         """Compaction leaves of the coordinators' log less than there are transactions in the partitions."""
@@ -328,44 +358,24 @@ class _Audit(SparkAudit):
             early = late if same else folded_states(ordered[~ordered["late"]], now, levels)
             return fact_frame(late, early, count)
 
-        rows = states.where(F.col("problem").isNull()).withColumn("late", F.lit(True))
+        rows = states.withColumn("late", F.lit(True))
         if not same:
-            rows = rows.unionByName(decided.where(F.col("problem").isNull()).withColumn("late", F.lit(False)))
+            rows = rows.unionByName(decided.withColumn("late", F.lit(False)))
         grouped = self.grouped(rows, self.groups_of_states(), "transactional_id")
-        return self.stored("facts", grouped.applyInPandas(fold, spark_schema("txnlog", **FACTS)))
+        return self.stored("facts", in_pandas(grouped, fold, spark_schema("txnlog", **FACTS)))
 
     # ------------------------------------------------------------------ evidence
 
-    def claims(self) -> DataFrame:
-        """What the files beside the segments say of producers, and problems: what is wrong with a file alone."""
+    def claims(self) -> tuple[GrowingTable, list[Problem]]:
+        """What the files beside the segments say of producers, and what is wrong with a file alone."""
         files = [file for file in self.tree.files if is_sidecar(file)]
-        columns = CLAIM_COLUMNS | dict.fromkeys(PROBLEM, "object")
-        here_bytes = BESIDE_BYTES if runs_tasks(self.spark.sparkContext.master) else BESIDE_BYTES_OF_PLANNER
-        if len(files) <= FILES_PER_TASK and sum(file.size for file in files) <= here_bytes:
-            noted: list[Problem] = []
-            made = claims_of(read_sidecars(files), noted).assign(**dict.fromkeys(PROBLEM))
-            both = pd.concat([made, problem_rows(noted, columns)]) if noted else made
-            return self.spark.createDataFrame(pa.Table.from_pandas(both, arrow_of(columns), preserve_index=False))
+        into = self.working("claims", CLAIM_COLUMNS)
+        if not files:
+            return into, []
         of_bytes = sum(file.size for file in files) // self.range_bytes + 1
         tasks = max(1, min(len(files), max(of_bytes, len(files) // FILES_PER_TASK + 1)))
-
-        def read(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-            rows = (row for frame in frames for row in frame.itertuples(index=False))
-            for some in batched(rows, FILES_PER_FRAME):
-                beside = [
-                    LogFile(row.path, FileKind(row.kind), row.topic, row.partition, row.base_offset, row.size)
-                    for row in some
-                ]
-                problems: list[Problem] = []
-                yield claims_of(read_sidecars(beside), problems).assign(**dict.fromkeys(PROBLEM))
-                if problems:
-                    yield problem_rows(problems, columns)
-
-        rows = [(file.path, str(file.kind), file.topic, file.partition, file.base_offset, file.size) for file in files]
-        by_column = zip(*rows, strict=True)
-        listed = self.spark.createDataFrame(pa.table(list(map(pa.array, by_column, _FILES.types)), _FILES))
-        listed = listed.repartition(tasks)
-        return self.stored("claims", listed.mapInPandas(read, struct_of(columns)))
+        found = self.spark.sparkContext.parallelize(files, tasks).mapPartitions(partial(read_claims, into=into))
+        return into, found.collect()
 
     def with_facts(self, claims: DataFrame, facts: DataFrame) -> DataFrame:
         """What a coordinator says of a transaction is a claim about each of its partitions."""
@@ -389,7 +399,7 @@ class _Audit(SparkAudit):
         """Where each partition is."""
         return {(file.topic, file.partition): str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)}
 
-    def checked(self, batches: DataFrame, claims: DataFrame, checks: Checks, count: int) -> DataFrame:
+    def check(self, batches: DataFrame, claims: DataFrame, checks: Checks, count: int) -> None:
         """Transactions, sequences, and what is wrong with either: of each producer its claims, then its batches."""
         of_batches = [F.col(name) for name in OF_BATCHES if name not in CLAIM_COLUMNS]
         of_claims = [F.col(name).alias(f"claim_{name}") for name in CLAIM_COLUMNS if name not in OF_BATCHES]
@@ -412,7 +422,7 @@ class _Audit(SparkAudit):
         tasks = max(TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism, count // ROWS_PER_TASK)
         key = ("topic", "partition", "producer_id")
         ordered = rows.repartition(tasks, *key).sortWithinPartitions(*key, "is_batch", "segment", "position")
-        return self.stored("checked", ordered.mapInArrow(checks, struct_of(CHECKED)))
+        self.stored("checked", in_arrow(ordered, checks, struct_of(CHECKED)))
 
     def timelines(self, states: DataFrame, txns: DataFrame, markers: int) -> dict[str, dict[str, float]]:
         """The table of all transactions, those of a producer in one piece; and percentiles of their steps."""
@@ -423,10 +433,10 @@ class _Audit(SparkAudit):
             records = map(TransactionRecord.of_row, states.to_dict("records"))
             return timelines(records, txns.astype(TXN_COLUMNS), levels)
 
-        records = states.where(F.col("problem").isNull()).select(*TABLES["txnlog"])
+        records = states.select(*_STATES)
         groups = self.groups_of_states(markers)
         both = self.grouped(records, groups, "producer_id").cogroup(self.grouped(txns, groups, "producer_id"))
-        stored = self.kept("timelines", both.applyInPandas(join, struct_of(TIMELINE_COLUMNS)))
+        stored = self.kept("timelines", in_pandas_together(both, join, struct_of(TIMELINE_COLUMNS)))
         wanted = []
         for name, (first, last) in STEPS.items():
             known = (F.col(first) > 0) & (F.col(last) > 0)
@@ -441,15 +451,6 @@ class _Audit(SparkAudit):
             for name in STEPS
             if row[name] is not None
         }
-
-    def exchanged(self, lacking: pd.DataFrame, txns: DataFrame) -> dict[tuple[str, int], tuple[str, int]]:
-        """Where markers that are missing are instead; only transactions of their producers come to the driver."""
-        who = self.spark.createDataFrame(
-            sorted(set(zip(lacking["producer_id"].tolist(), lacking["epoch"].tolist(), strict=True))),
-            struct_of({"producer_id": "i8", "marker_epoch": "i4"}),
-        )
-        there = txns.where(F.col("undecided")).join(F.broadcast(who), ["producer_id", "marker_epoch"])
-        return exchanged(lacking, frame_of(there.select(*TXN_COLUMNS), TXN_COLUMNS))
 
     def group_offsets(self) -> GroupOffsets:
         """What groups have committed; each partition of their log by one task, which hands on one row a partition."""
@@ -478,37 +479,36 @@ class _Audit(SparkAudit):
         compared = context.parallelize(tasks, min(len(tasks), GROUPS_PER_CORE * context.defaultParallelism))
         return compared.flatMap(lambda task: compare_replicas(*task)).collect()
 
-    def coordinators(
-        self, facts: DataFrame, tables: dict[str, pd.DataFrame], problems: list[Problem], twice: Twice, *, known: bool
-    ) -> Coordinators:
+    def coordinators(self, of: _Gathered, found: Mapping[str, pd.DataFrame]) -> Coordinators:
         """As much of the coordinators' log as the verdicts ask for."""
-        producers = sorted({int(one) for name in ("odd", "break", "allowed") for one in tables[name]["producer_id"]})
-        last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
+        producers = {int(one) for name in ("odd", "break", "allowed") for one in found[name]["producer_id"]}
+        wanted = pc.field("fact").isin(_OF_COORDINATORS)
+        wanted |= (pc.field("fact") == "last") & pc.field("of_producer").isin(sorted(producers | set(of.twice.ids)))
         rows = (
-            facts.where(
-                F.col("fact").isin("overdue", "stuck", "premature", "astray", "odd", "longest") | last
-            ).collect()
-            if known
+            [row for frame in of.facts.frames(where=wanted) for row in frame.to_dict("records")]
+            if of.with_coordinators
             else []
         )
-        astray = any(row["fact"] == "astray" for row in rows)
+
+        def told(fact: str) -> list[tuple[Any, TransactionRecord]]:
+            return [(row, TransactionRecord.of_row(row)) for row in rows if row["fact"] == fact]
+
+        last = [(row["of_producer"], record) for row, record in told("last")]
+        astray = told("astray")
         return Coordinators(
-            known,
-            last={row["of_producer"]: record_of(row) for row in rows if row["fact"] == "last"},
-            level_2=pairs(tables["level_2"]),
-            missing=missing_coordinators(self.place, problems, astray=astray),
-            astray=frozenset((row["partition"], row["transactional_id"]) for row in rows if row["fact"] == "astray"),
+            of.with_coordinators,
+            last={producer_id: record for producer_id, record in last if producer_id in producers},
+            level_2=pairs(found["level_2"]),
+            missing=missing_coordinators(self.place, of.scan.problems, astray=bool(astray)),
+            astray=frozenset((record.partition, record.transactional_id) for _, record in astray),
             shortened=shortened_coordinators(self.tree),
-            longest_ms=max((row["age"] for row in rows if row["fact"] == "longest"), default=0),
-            overdue=[(record_of(row), row["age"]) for row in rows if row["fact"] == "overdue"],
-            stuck=[(record_of(row), row["age"]) for row in rows if row["fact"] == "stuck"],
-            premature=[(record_of(row), row["age"]) for row in rows if row["fact"] == "premature"],
-            odd=[
-                (record_of(row), row["anomaly"], row["detail"])
-                for row in rows
-                if row["fact"] == "odd" and row["anomaly"] != SHARED
-            ]
-            + shared_on_spark(self.spark, facts, twice),
+            longest_ms=max((row["age"] for row, _ in told("longest")), default=0),
+            overdue=[(record, row["age"]) for row, record in told("overdue")],
+            stuck=[(record, row["age"]) for row, record in told("stuck")],
+            premature=[(record, row["age"]) for row, record in told("premature")],
+            odd=[(record, row["anomaly"], row["detail"]) for row, record in told("odd") if row["anomaly"] != SHARED]
+            + shared_of(last, of.twice),
+            whole_since=of.whole_since,
         )
 
 
@@ -523,15 +523,41 @@ def batched(rows: Iterator[Any], count: int) -> Iterator[list[Any]]:
         yield some
 
 
-def counted(checked: DataFrame) -> DataFrame:
-    """What the driver looks at: what is wrong, and of what is allowed a row for each kind and partition."""
-    wrong = checked.where(F.col("kind") != "allowed")
-    of = ["kind", "topic", "partition", "anomaly"]
-    others = [name for name in CHECKED if name not in of and name != "count"]
-    first = F.min_by(F.struct(*others), F.struct(*FIRST)).alias("first")
-    rows = checked.where(F.col("kind") == "allowed").groupBy(*of).agg(first, F.sum("count").alias("count"))
-    return wrong.unionByName(rows.select(*of, "count", "first.*"))
+_EDGES = {name: kind for name, kind in BATCH_COLUMNS.items() if name in HEADERS} | {"last": "?"}
 
 
-def _problem(row: Mapping[str, Any]) -> Problem:
-    return Problem(row["path"], row["position"], row["problem"], row["problem_detail"], row["problem_severity"])
+def frame_of(table: GrowingTable, columns: dict[str, str]) -> pd.DataFrame:
+    """All of a table that workers have written."""
+    frames = [frame.astype(columns) for frame in table.frames(*columns)]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(columns)).astype(columns)
+
+
+def gaps_of_edges(edges: GrowingTable, cleaned: Mapping[Partition, int]) -> dict[Partition, NDArray[np.int64]]:
+    """See `_Audit.gaps`."""
+    return gaps_in(real_jumps(frame_of(edges, _EDGES), cleaned))
+
+
+def read_claims(listed: Iterable[LogFile], into: GrowingTable) -> Iterator[Problem]:
+    """Have what files beside the segments say written; what is wrong with a file alone is handed on."""
+    problems: list[Problem] = []
+    with into.part() as part:
+        for some in batched(iter(listed), FILES_PER_FRAME):
+            claims = claims_of(read_sidecars(some), problems)
+            if len(claims):
+                part.add(pa.RecordBatch.from_pandas(claims, into.schema, preserve_index=False))
+    yield from problems
+
+
+def found_by_checks(checked: GrowingTable) -> dict[str, pd.DataFrame]:
+    """What is wrong, by its kind; of what is allowed a row for each kind and partition."""
+    rows: dict[str, list[pd.DataFrame]] = {kind: [] for kind in CHECKED_TABLES}
+    for frame in checked.frames():
+        for kind, some in frame.groupby("kind", sort=False):
+            columns = CHECKED_TABLES[str(kind)]
+            rows[str(kind)].append(some[list(columns)].astype(columns))
+        rows["allowed"] = [merged_allowed(rows["allowed"])]
+    found = {
+        kind: pd.concat(some, ignore_index=True) if some else pd.DataFrame(columns=list(columns)).astype(columns)
+        for (kind, columns), some in zip(CHECKED_TABLES.items(), rows.values(), strict=True)
+    }
+    return found | {"allowed": merged_allowed(rows["allowed"])}

@@ -17,6 +17,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +40,10 @@ _SUFFIX = ".headers"
 Stamp = tuple[int, int]
 """Size and time of a segment, in nanoseconds."""
 
-_SCHEMA = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in COLUMNS.items()])
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+
+@cache
+def _schema() -> pa.Schema:
+    return pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in COLUMNS.items()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +141,12 @@ class SegmentMemory:
         handle, beside = tempfile.mkstemp(dir=path.parent)
         os.close(handle)
         try:
-            schema = _SCHEMA.with_metadata(about.text())
-            with pa.OSFile(beside, "wb") as opened, pa.ipc.new_file(opened, schema, options=_OPTIONS) as file:
+            schema, options = _schema(), pa.ipc.IpcWriteOptions(compression="zstd")
+            about_it = schema.with_metadata(about.text())
+            with pa.OSFile(beside, "wb") as opened, pa.ipc.new_file(opened, about_it, options=options) as file:
                 for chunk in chunks:
                     file.write_batch(
-                        pa.record_batch([pa.array(chunk.columns[name]) for name in COLUMNS], schema=_SCHEMA)
+                        pa.record_batch([pa.array(chunk.columns[name]) for name in COLUMNS], schema=schema)
                     )
             os.replace(beside, path)
         except BaseException:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.audit.progress import Progress, followed
@@ -39,13 +39,17 @@ class SparkAudit(ABC):
     def run(self) -> Result:
         """The result, with the seconds since the audit began; what was needed on the way is gone."""
         try:
-            with followed(self.spark, self.progress):
-                result = self.result()
+            result = self.judged()
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
         result.written = tuple(self.names)
         result.seconds = time.perf_counter() - self.began
         return result
+
+    def judged(self) -> Result:
+        """The result, while Spark is asked how far it is."""
+        with followed(self.spark, self.progress):
+            return self.result()
 
     def step(self, name: str) -> None:
         """A step begins."""
@@ -65,11 +69,15 @@ class SparkAudit(ABC):
         """The same with one that is only needed on the way."""
         return self._written(self.work, name, rows)
 
-    def growing(self, name: str, schema: pa.Schema) -> GrowingTable:
+    def growing(self, name: str, columns: Mapping[str, str]) -> GrowingTable:
         """A table of the audit that workers write."""
         self.names.append(name)
         assert name in GROWING
-        return GrowingTable.begun(self.out / f"{name}.parquet", schema, PARTITIONED_BY if self.partitioned else ())
+        return GrowingTable.begun(self.out / f"{name}.parquet", columns, PARTITIONED_BY if self.partitioned else ())
+
+    def working(self, name: str, columns: Mapping[str, str]) -> GrowingTable:
+        """The same with one that is only needed on the way."""
+        return GrowingTable.begun(self.work / f"{name}.parquet", columns)
 
     def _written(self, folder: Path, name: str, rows: DataFrame) -> DataFrame:
         path = str(folder / f"{name}.parquet")

@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructField, StructType
 
 from odradek.core.internal_topics import partition_for
 from odradek_pipeline.directories.levels import Levels
-from odradek_pipeline.logs.layout import FileKind, Problem
+from odradek_pipeline.logs.layout import FileKind
 from odradek_pipeline.logs.payload import TransactionRecord
-from odradek_pipeline.spark.log_tables import COLUMN_TYPES, PROBLEM, TABLES
+from odradek_pipeline.spark.log_tables import TABLES
 from odradek_pipeline.transactions.allowed import ALLOWED_COLUMNS
 from odradek_pipeline.transactions.checks import BREAK_COLUMNS, SEQUENCE_COLUMNS, TXN_COLUMNS
 from odradek_pipeline.transactions.coordinators import Coordinators
@@ -27,20 +24,14 @@ __all__ = [
     "CHECKED",
     "CHECKED_TABLES",
     "FACTS",
-    "arrow_of",
     "decisions_of",
     "fact_frame",
     "folded_states",
-    "frame_of",
     "pairs",
-    "problem_rows",
-    "record_of",
-    "struct_of",
     "widened",
     "with_paths",
 ]
 
-_ARROW = {"object": pa.string(), "i8": pa.int64(), "i4": pa.int32(), "i2": pa.int16(), "?": pa.bool_()}
 _EMPTY = {"object": "", "?": False}
 
 CHECKED_TABLES = {
@@ -63,17 +54,6 @@ is when it was complete, -1 if it is not, and of `longest` the longest timeout o
 lie in another partition, if there were as many as are known. `odd`: the anomaly, and what is to be said of it."""
 
 
-def struct_of(columns: dict[str, str]) -> StructType:
-    """A schema for Spark. As a string it would have to be parsed, by a parser of SQL that the JVM keeps in memory."""
-    kinds = {name: "s" if kind == "object" else kind for name, kind in columns.items()}
-    return StructType([StructField(name, COLUMN_TYPES[kind][0]) for name, kind in kinds.items()])
-
-
-def arrow_of(columns: dict[str, str]) -> pa.Schema:
-    """The same for Arrow."""
-    return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
-
-
 def with_paths(batches: pd.DataFrame, directories: Mapping[tuple[str, int], str]) -> pd.DataFrame:
     """With the path of each segment, once in memory for all its batches."""
     segments = batches[["topic", "partition", "segment"]].drop_duplicates()
@@ -93,10 +73,6 @@ def decisions_of(claims: pd.DataFrame) -> pd.DataFrame:
     rows = claims[claims["source"] == "decision"].rename(columns={"first_offset": "offset", "last_offset": "timestamp"})
     rows = rows.assign(commit=rows["last_sequence"] == 1, completed=rows["upto"])
     return rows[list(DECISION_COLUMNS)].astype(DECISION_COLUMNS)
-
-
-def record_of(row: Any) -> TransactionRecord:
-    return TransactionRecord.of_row(row.asDict())
 
 
 def folded_states(
@@ -134,18 +110,3 @@ def fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFr
 def widened(kind: str, table: pd.DataFrame) -> pd.DataFrame:
     missing = {name: _EMPTY.get(of, -1) for name, of in CHECKED.items() if name not in table.columns}
     return table.assign(**missing | {"kind": kind})[list(CHECKED)].astype(CHECKED)
-
-
-def problem_rows(problems: list[Problem], columns: dict[str, str]) -> pd.DataFrame:
-    """Rows of a table that has the columns of `PROBLEM` beside its own."""
-    rows = pd.DataFrame(
-        [(one.path, one.position, one.problem, one.severity, one.detail) for one in problems],
-        columns=["path", "position", *PROBLEM],
-    )
-    empty = {name: _EMPTY.get(of, -1) for name, of in columns.items() if name not in rows.columns}
-    return rows.assign(**empty)[list(columns)]
-
-
-def frame_of(rows: DataFrame, columns: dict[str, str]) -> pd.DataFrame:
-    collected: Any = rows.toPandas()
-    return collected.astype(columns)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -22,9 +23,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+
+from odradek_pipeline.spark.log_tables import arrow_schema, struct_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["GrowingTable", "Part"]
+
+ROWS_READ = 8_192
+"""At a time, without Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +40,22 @@ class GrowingTable:
     """A folder of Parquet files; `by` are columns that folders in it name, `topic=…/partition=…`."""
 
     folder: str
-    schema: pa.Schema
+    columns: Mapping[str, str]
     by: tuple[str, ...] = ()
 
     @classmethod
-    def begun(cls, path: Path, schema: pa.Schema, by: tuple[str, ...] = ()) -> GrowingTable:
+    def begun(cls, path: Path, columns: Mapping[str, str], by: tuple[str, ...] = ()) -> GrowingTable:
         """A table without rows, in place of what an earlier audit has left there."""
         if path.is_dir():
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
         path.mkdir(parents=True)
-        return cls(str(path), schema, by)
+        return cls(str(path), columns, by)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As Arrow says it."""
+        return arrow_schema(self.columns)
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Part]:
@@ -63,11 +76,35 @@ class GrowingTable:
         if not self.by and not any(folder.iterdir()):
             pq.write_table(self.schema.empty_table(), folder / "none.parquet")
 
+    def frames(self, *wanted: str, where: pc.Expression | None = None) -> Iterator[pd.DataFrame]:
+        """As it is read without Spark, some rows at a time: those `where`, and of these the wanted columns."""
+        import pyarrow.dataset as ds  # the driver alone reads so, and at its end
+
+        by = arrow_schema({name: self.columns[name] for name in self.by})
+        found = ds.dataset(
+            self.folder,
+            schema=self.schema,
+            format="parquet",
+            partitioning=ds.partitioning(by, flavor="hive") if self.by else None,
+        )
+        names = wanted or tuple(self.columns)
+        # By itself Arrow reads 16 batches of 131,072 rows ahead, in each of four files.
+        for batch in found.to_batches(
+            columns=list(names),
+            filter=where,
+            batch_size=ROWS_READ,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+        ):
+            if len(batch):
+                yield batch.to_pandas()
+
     def rows(self, spark: SparkSession) -> DataFrame:
         """As Spark reads them."""
         # Without this a path is a pattern, in which [ and * say something.
-        read = spark.read.option("__globPaths__", "false").schema(from_arrow_schema(self.schema)).parquet(self.folder)
-        return read.select(*self.schema.names)
+        read = spark.read.option("__globPaths__", "false").schema(struct_of(self.columns)).parquet(self.folder)
+        return read.select(*self.columns)
 
 
 @dataclass(slots=True)

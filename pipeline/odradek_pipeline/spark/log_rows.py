@@ -21,12 +21,12 @@ from odradek_pipeline.logs.scan import scan_range
 from odradek_pipeline.logs.scanned import Scan
 from odradek_pipeline.logs.times import Span
 from odradek_pipeline.spark.log_tables import (
-    COLUMN_TYPES,
     OF_COORDINATORS,
     PROBLEM,
     TABLES,
     WITH_PROBLEMS,
     arrow_schema,
+    arrow_type,
 )
 from odradek_pipeline.spark.totals import FAR, Totals
 
@@ -185,9 +185,7 @@ def _audit(chunk: Chunk, options: SourceOptions) -> pa.RecordBatch:
 
 def _problems(part: ByteRange, problems: list[Problem], options: SourceOptions) -> pa.RecordBatch:
     count = len(problems)
-    columns: dict[str, Any] = {
-        name: pa.nulls(count, COLUMN_TYPES[kind][1]) for name, kind in TABLES[options.table].items()
-    }
+    columns: dict[str, Any] = {name: pa.nulls(count, arrow_type(kind)) for name, kind in TABLES[options.table].items()}
     columns |= {
         "path": [found.path for found in problems],
         "position": [found.position for found in problems],
@@ -199,7 +197,7 @@ def _problems(part: ByteRange, problems: list[Problem], options: SourceOptions) 
 
 
 def _totals(part: ByteRange, totals: Totals, options: SourceOptions) -> pa.RecordBatch:
-    columns: dict[str, Any] = {name: pa.nulls(1, COLUMN_TYPES[kind][1]) for name, kind in TABLES[options.table].items()}
+    columns: dict[str, Any] = {name: pa.nulls(1, arrow_type(kind)) for name, kind in TABLES[options.table].items()}
     columns |= {"topic": [part.file.topic], "partition": [part.file.partition], "totals": [totals.text()]}
     return _batch(columns, options)
 
@@ -245,7 +243,7 @@ def _rows(rows: Iterable[dict[str, Any]], options: SourceOptions) -> Iterator[pa
 def _batch(columns: Mapping[str, Any], options: SourceOptions) -> pa.RecordBatch:
     kinds = TABLES[options.table]
     arrays = [
-        pa.array(columns[name], type=COLUMN_TYPES[kinds[name]][1])
+        pa.array(columns[name], type=arrow_type(kinds[name]))
         if not isinstance(columns[name], pa.Array)
         else columns[name]
         for name in options.columns

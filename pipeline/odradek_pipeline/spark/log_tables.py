@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -28,22 +29,22 @@ __all__ = [
     "TABLES",
     "WITH_PROBLEMS",
     "arrow_schema",
+    "arrow_type",
     "spark_schema",
+    "struct_of",
 ]
 
-COLUMN_TYPES: dict[str, tuple[DataType, pa.DataType]] = {
-    "i8": (LongType(), pa.int64()),
-    "u4": (LongType(), pa.int64()),
-    "i4": (IntegerType(), pa.int32()),
-    "i2": (ShortType(), pa.int16()),
-    "?": (BooleanType(), pa.bool_()),
-    "s": (StringType(), pa.string()),
-    "b": (BinaryType(), pa.binary()),
-    "[s]": (ArrayType(StringType()), pa.list_(pa.string())),
-    "[h]": (
-        ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
-        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-    ),
+COLUMN_TYPES: dict[str, DataType] = {
+    "i8": LongType(),
+    "u4": LongType(),
+    "i4": IntegerType(),
+    "i2": ShortType(),
+    "?": BooleanType(),
+    "s": StringType(),
+    "object": StringType(),
+    "b": BinaryType(),
+    "[s]": ArrayType(StringType()),
+    "[h]": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
 }
 
 _WHERE = {"topic": "s", "partition": "i4", "path": "s", "segment": "i8"}
@@ -96,9 +97,33 @@ WITH_PROBLEMS = frozenset(("audit", "states"))
 
 def spark_schema(table: str, **more: str) -> StructType:
     """The schema of a table as Spark says it, with more columns behind."""
-    return StructType([StructField(name, COLUMN_TYPES[kind][0]) for name, kind in {**TABLES[table], **more}.items()])
+    return struct_of({**TABLES[table], **more})
+
+
+def struct_of(columns: Mapping[str, str]) -> StructType:
+    """A schema for Spark. As a string it would have to be parsed, by a parser of SQL that the JVM keeps in memory."""
+    return StructType([StructField(name, COLUMN_TYPES[kind]) for name, kind in columns.items()])
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
     """The same for Arrow."""
-    return pa.schema([(name, COLUMN_TYPES[kind][1]) for name, kind in columns.items()])
+    return pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
+
+
+@cache
+def arrow_type(kind: str) -> pa.DataType:
+    """A type as Arrow says it: made when it is asked for, since the driver of an audit does without Arrow."""
+    text = pa.string()
+    types = {
+        "i8": pa.int64(),
+        "u4": pa.int64(),
+        "i4": pa.int32(),
+        "i2": pa.int16(),
+        "?": pa.bool_(),
+        "s": text,
+        "object": text,
+        "b": pa.binary(),
+        "[s]": pa.list_(text),
+        "[h]": pa.list_(pa.struct([("key", text), ("value", pa.binary())])),
+    }
+    return types[kind]

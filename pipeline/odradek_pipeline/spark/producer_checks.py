@@ -17,9 +17,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odradek_pipeline.spark.frames import CHECKED, CHECKED_TABLES, arrow_of, decisions_of, pairs, widened, with_paths
+from odradek_pipeline.spark.frames import CHECKED, CHECKED_TABLES, decisions_of, pairs, widened, with_paths
 from odradek_pipeline.spark.growing import GrowingTable
 from odradek_pipeline.spark.growing import Part as Written
+from odradek_pipeline.spark.log_tables import arrow_schema
 from odradek_pipeline.transactions.allowed import Explained
 from odradek_pipeline.transactions.checks import (
     BATCH_COLUMNS,
@@ -35,16 +36,13 @@ from odradek_pipeline.transactions.pieces import ProducerPieces
 from odradek_pipeline.transactions.sidecar_checks import CLAIM_COLUMNS, Beside, check_claims, producer_states
 from odradek_pipeline.transactions.verdicts import suspicious
 
-__all__ = ["OF_BATCHES", "ROWS_PER_PIECE", "TABLES_CHECKED", "Checks", "Part", "parts_of"]
+__all__ = ["OF_BATCHES", "ROWS_PER_PIECE", "Checks", "Part", "parts_of"]
 
 ROWS_PER_PIECE = 100_000
 _STAY = frozenset(("path", "jump", "previous_offset", "leader_epoch", "crc"))
 """Columns of batches that are not sent to where they are checked; paths follow from the segments."""
 OF_BATCHES = {name: kind for name, kind in BATCH_COLUMNS.items() if name not in _STAY}
 _PRODUCER = ("topic", "partition", "producer_id")
-_CHECKED = arrow_of(CHECKED)
-TABLES_CHECKED = {kind: arrow_of(columns) for kind, columns in CHECKED_TABLES.items()}
-"""The columns of each kind by itself."""
 _OF_CLAIMS = [
     *("topic", "partition", "producer_id", "epoch", "outcome", "first_offset", "last_offset", "batches"),
     *("marker_offset", "marker_epoch", "marker_timestamp", "marker_path"),
@@ -88,12 +86,9 @@ def parts_of(stream: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[Part]:
         else:
             rest = rows
     if inside:
-        yield Part(_NOTHING, begins=False)
+        yield Part(pa.table({}), begins=False)
     elif rest is not None:
         yield Part(rest)
-
-
-_NOTHING = pa.table({})
 
 
 def _tables(stream: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.Table]:
@@ -206,7 +201,7 @@ class Checks:
             self.parts[kind].add(pa.RecordBatch.from_pandas(table[columns], schema=schema, preserve_index=False))
         elif len(table):
             wide = widened(kind, table[list(CHECKED_TABLES[kind])])
-            yield pa.RecordBatch.from_pandas(wide, schema=_CHECKED, preserve_index=False)
+            yield pa.RecordBatch.from_pandas(wide, schema=arrow_schema(CHECKED), preserve_index=False)
 
 
 @dataclass(slots=True)

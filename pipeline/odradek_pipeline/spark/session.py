@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from odradek_pipeline.access.properties import parse_properties
 from odradek_pipeline.logs.files import registered
 
-__all__ = ["connector_jars", "runs_tasks", "spark_session"]
+__all__ = ["connector_jars", "end_session", "spark_session"]
 
 _LOG4J = """\
 rootLogger.level=error
@@ -57,6 +58,21 @@ def spark_session(
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def end_session(session: SparkSession) -> None:
+    """Stop a session, and its JVM where this process has started that: spark-submit is the parent of its Python."""
+    gateway = SparkContext._gateway
+    if gateway is None:  # it has ended
+        return
+    session.stop()
+    jvm = getattr(gateway, "proc", None)
+    if jvm is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    jvm.stdin.close()  # by which it is told that nobody needs it any more
+    jvm.wait()
 
 
 _NOISE = (b"WARNING: Using incubator modules", b'Setting default log level to "', b"To adjust logging level use ")
@@ -163,11 +179,6 @@ def _cores(master: str | None) -> int:
         return 0
     threads = found["threads"] or "1"
     return (os.cpu_count() or 1) if threads == "*" else int(threads)
-
-
-def runs_tasks(master: str | None) -> bool:
-    """Whether the tasks of this master run in the driver's JVM."""
-    return _cores(master) > 0
 
 
 @dataclass(frozen=True, slots=True)

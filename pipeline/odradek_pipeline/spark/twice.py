@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import IntegerType
 
 from odradek_pipeline.logs.payload import TransactionRecord
-from odradek_pipeline.spark.frames import frame_of, record_of, struct_of
+from odradek_pipeline.spark.growing import GrowingTable
 from odradek_pipeline.transactions.checks import TXN_COLUMNS, split_outcomes
 from odradek_pipeline.transactions.coordinators import shared
 from odradek_pipeline.transactions.steps import Told
 
-__all__ = ["Twice", "look_twice", "shared_on_spark", "split_on_spark"]
+__all__ = ["Twice", "look_twice", "of_producers", "shared_of", "split_of"]
 
 
 @dataclass(slots=True)
@@ -47,22 +50,32 @@ def look_twice(txns: DataFrame, facts: DataFrame | None) -> Twice:
     return found
 
 
-def split_on_spark(spark: SparkSession, txns: DataFrame, twice: Twice) -> pd.DataFrame:
+def split_of(txns: GrowingTable, twice: Twice) -> pd.DataFrame:
     """The transactions with both outcomes: see `split_outcomes`, which looks at what this leaves."""
     if not twice.outcomes:
         return pd.DataFrame(columns=list(TXN_COLUMNS)).astype(TXN_COLUMNS)
-    both = spark.createDataFrame(twice.outcomes, struct_of({"producer_id": "i8", "marker_epoch": "i4"}))
-    rows = _bumped(txns).join(F.broadcast(both), ["producer_id", "marker_epoch"])
-    return split_outcomes(frame_of(rows.select(*TXN_COLUMNS), TXN_COLUMNS))
+    return split_outcomes(of_producers(txns, twice.outcomes))
 
 
-def shared_on_spark(spark: SparkSession, facts: DataFrame, twice: Twice) -> list[Told]:
-    """Producer ids of several transactional ids, which were folded in different places."""
+def of_producers(txns: GrowingTable, wanted: Iterable[tuple[int, int]]) -> pd.DataFrame:
+    """The transactions of these producers whose markers have these epochs."""
+    pairs = set(wanted)
+    some = txns.frames(where=pc.field("producer_id").isin(sorted({producer_id for producer_id, _ in pairs})))
+    frames = [frame.astype(TXN_COLUMNS) for frame in some]
+    rows = (
+        pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(TXN_COLUMNS)).astype(TXN_COLUMNS)
+    )
+    there = [pair in pairs for pair in zip(rows["producer_id"].tolist(), rows["marker_epoch"].tolist(), strict=True)]
+    return rows[np.array(there, bool)].reset_index(drop=True)
+
+
+def shared_of(records: Iterable[tuple[int, TransactionRecord]], twice: Twice) -> list[Told]:
+    """Producer ids of several transactional ids, which were folded in different places: `records` are the last ones of
+    producers."""
     held: dict[int, list[TransactionRecord]] = {}
-    if twice.ids:
-        several = spark.createDataFrame([(one,) for one in twice.ids], struct_of({"of_producer": "i8"}))
-        for row in facts.where(F.col("fact") == "last").join(F.broadcast(several), "of_producer").collect():
-            held.setdefault(row["of_producer"], []).append(record_of(row))
+    for producer_id, record in records:
+        if producer_id in twice.ids:
+            held.setdefault(producer_id, []).append(record)
     return [shared(producer_id, one, other) for producer_id, of in sorted(held.items()) for one, other in pairwise(of)]
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from odradek_pipeline.audit.result import Severity, anomaly
 
-__all__ = ["ALLOWED_COLUMNS", "FIRST", "Explained", "allowed_anomalies", "merged_allowed", "why_broken"]
+__all__ = ["ALLOWED_COLUMNS", "FIRST", "Explained", "allowed_anomalies", "gaps_in", "merged_allowed", "why_broken"]
 
 ALLOWED_COLUMNS: dict[str, str] = {
     "anomaly": "object",
@@ -53,6 +53,15 @@ def why_broken(row: Mapping[str, Any]) -> str:
     }[str(row["anomaly"])]
 
 
+def gaps_in(jumps: pd.DataFrame) -> dict[Partition, NDArray[np.int64]]:
+    """By partition the offsets, in order, before which some are missing."""
+    rows = jumps[jumps["base_offset"] > jumps["previous_offset"] + 1]
+    return {
+        (str(key[0]), int(key[1])): np.sort(of.to_numpy(np.int64))
+        for key, of in rows.groupby(["topic", "partition"], sort=False)["base_offset"]
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Explained:
     """What retention and compaction have removed of each partition, and what nobody has; it is sent to workers."""
@@ -65,12 +74,7 @@ class Explained:
     @classmethod
     def of(cls, starts: Mapping[Partition, int], cleaned: Mapping[Partition, int], jumps: pd.DataFrame) -> Explained:
         """With the jumps of an audit."""
-        rows = jumps[jumps["base_offset"] > jumps["previous_offset"] + 1]
-        gaps = {
-            (str(key[0]), int(key[1])): np.sort(of.to_numpy(np.int64))
-            for key, of in rows.groupby(["topic", "partition"], sort=False)["base_offset"]
-        }
-        return cls(starts, cleaned, gaps)
+        return cls(starts, cleaned, gaps_in(jumps))
 
     def breaks(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Breaks of sequences: those that nothing explains, and the others as `ALLOWED_COLUMNS`."""

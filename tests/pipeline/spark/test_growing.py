@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from odradek_pipeline.jobs.audit_logs_spark import bytes_of_tasks
@@ -17,6 +18,7 @@ from odradek_pipeline.spark.growing import GrowingTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+COLUMNS = {"topic": "s", "partition": "i4", "offset": "i8"}
 SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 
 
@@ -59,7 +61,7 @@ def read(table: GrowingTable) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("by", [(), ("topic", "partition")])
 def test_a_task_that_runs_twice_has_its_rows_once(tmp_path: Path, task: type[Task], by: tuple[str, ...]) -> None:
-    table = GrowingTable.begun(tmp_path / "t.parquet", SCHEMA, by)
+    table = GrowingTable.begun(tmp_path / "t.parquet", COLUMNS, by)
     for number, attempt in ((0, 0), (1, 1), (0, 2), (1, 3)):
         task.now = Task(number, attempt)  # type: ignore[attr-defined]
         with table.part() as part:
@@ -71,7 +73,7 @@ def test_a_task_that_runs_twice_has_its_rows_once(tmp_path: Path, task: type[Tas
 
 
 def test_of_a_task_that_fails_nothing_is_left(tmp_path: Path, task: type[Task]) -> None:
-    table = GrowingTable.begun(tmp_path / "t.parquet", SCHEMA)
+    table = GrowingTable.begun(tmp_path / "t.parquet", COLUMNS)
 
     def fails() -> None:
         with table.part() as part:
@@ -89,10 +91,10 @@ def test_of_a_task_that_fails_nothing_is_left(tmp_path: Path, task: type[Task]) 
 
 def test_what_an_earlier_audit_has_left_is_gone(tmp_path: Path, task: type[Task]) -> None:
     (tmp_path / "t.parquet").write_bytes(b"one file, of an audit without Spark")
-    table = GrowingTable.begun(tmp_path / "t.parquet", SCHEMA)
+    table = GrowingTable.begun(tmp_path / "t.parquet", COLUMNS)
     with table.part() as part:
         part.add(rows(("a", 0, 1)))
-    again = GrowingTable.begun(tmp_path / "t.parquet", SCHEMA, ("topic",))
+    again = GrowingTable.begun(tmp_path / "t.parquet", COLUMNS, ("topic",))
     with again.part() as part:
         part.add(rows(("b", 0, 1)))
     again.ended()
@@ -101,12 +103,24 @@ def test_what_an_earlier_audit_has_left_is_gone(tmp_path: Path, task: type[Task]
 
 def test_spark_reads_what_tasks_have_written(tmp_path: Path, spark: SparkSession) -> None:
     for by in ((), ("topic", "partition")):
-        table = GrowingTable.begun(tmp_path / "with [*]" / f"t-{len(by)}.parquet", SCHEMA, by)
+        table = GrowingTable.begun(tmp_path / "with [*]" / f"t-{len(by)}.parquet", COLUMNS, by)
         assert [] == table.rows(spark).collect()
         with table.part() as part:
             part.add(rows(("a.b-c", 3, 1), ("a.b-c", 4, 2)))
         table.ended()
         assert [("a.b-c", 3, 1), ("a.b-c", 4, 2)] == sorted(tuple(row) for row in table.rows(spark).collect())
+
+
+@pytest.mark.parametrize("by", [(), ("topic", "partition")])
+def test_they_are_read_without_spark(tmp_path: Path, task: type[Task], by: tuple[str, ...]) -> None:
+    table = GrowingTable.begun(tmp_path / "t.parquet", COLUMNS, by)
+    assert [] == list(table.frames())
+    with table.part() as part:
+        part.add(rows(("a.b/c", 3, 1), ("a.b/c", 4, 2), ("a.b/c", 4, 3)))
+    (tmp_path / "t.parquet" / "_SUCCESS").touch()
+    (tmp_path / "t.parquet" / ".7-part-00000-000.parquet").write_bytes(b"of a worker that was killed")
+    read = pd.concat(list(table.frames("offset", "topic", where=pc.field("partition") == 4)))
+    assert [(2, "a.b/c"), (3, "a.b/c")] == sorted(read.itertuples(index=False, name=None))
 
 
 @pytest.mark.parametrize(

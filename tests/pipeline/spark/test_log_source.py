@@ -402,7 +402,6 @@ def test_small_files_are_read_by_workers_where_they_are_many(
 ) -> None:
     """What groups have committed, and what lies beside the segments."""
     monkeypatch.setattr("odradek_pipeline.jobs.audit_logs_spark.SMALL_BYTES", 0)
-    monkeypatch.setattr("odradek_pipeline.jobs.audit_logs_spark.BESIDE_BYTES", 0)
     (fault,) = (one for one in FAULTS if one.name == "a committed offset behind the end")
     root = unpack(fault.base, tmp_path)
     fault.plant(root)

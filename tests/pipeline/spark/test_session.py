@@ -111,7 +111,6 @@ def test_a_collector_that_the_user_has_chosen_is_the_only_one(
 )
 def test_how_many_tasks_the_drivers_jvm_runs(master: str | None, cores: int) -> None:
     assert cores == session._cores(master)
-    assert session.runs_tasks(master or "yarn") is (cores > 0)
 
 
 def test_a_jvm_that_only_plans_gives_back_what_is_freed() -> None:
