@@ -158,8 +158,8 @@ class ProduceApi:
         """Append to each partition its records; with acks=0 there is no answer, and an error ends the connection."""
         request, version = call.request, call.version
         if request.transactional_id is not None and self._turns.asked and self._turns.is_near:
-            # Whoever ends a transaction comes first: an open one holds up who reads what is committed, and each that
-            # has begun is waited for. All that came together is there by then, and the markers of what has ended.
+            # The end of a transaction comes first, because an open one holds up all readers of committed records. By
+            # the next turn all requests that came together are there, and the markers of the ended ones are written.
             await self._turns.next()
         if request.transactional_id is None and _has_transactional_records(request):
             return _all_refused(request, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
