@@ -191,15 +191,15 @@ def _wrong_aborts(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> p
     readable = (claims["last_offset"] <= beside.column(claims, beside.ends, -1)) & (
         claims["last_offset"] >= beside.column(claims, beside.cleaned, 0)
     )
-    ended = txns.loc[txns["outcome"] == "abort", [*_PRODUCER, "marker_offset", "first_offset"]].rename(
-        columns={"first_offset": "begins", "marker_offset": "last_offset"}
-    )
+    ended = txns.assign(begins=txns["first_offset"], last_offset=txns["marker_offset"], opened=_opened(txns))
+    ended = ended.loc[ended["outcome"] == "abort", [*_PRODUCER, "last_offset", "begins", "opened"]]
     rows = claims[readable].merge(ended, how="left", on=[*_PRODUCER, "last_offset"])
     # What an aborted transaction wrote below the start of the log, or where the log was compacted, may be gone.
     kept = rows["first_offset"] >= np.maximum(
         beside.column(rows, beside.starts, 0), beside.column(rows, beside.cleaned, 0)
     )
-    wrong = rows["begins"].isna() | ((rows["begins"] != rows["first_offset"]) & kept)
+    agrees = (rows["begins"] == rows["first_offset"]) | (rows["opened"] == rows["first_offset"])
+    wrong = rows["begins"].isna() | (~agrees & kept)
     rows = rows[wrong]
     detail = [
         f"producer {producer} aborted offsets {first} to {last}, says the index; the segment has "
@@ -209,6 +209,12 @@ def _wrong_aborts(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> p
         )
     ]
     return _told(rows, "bad-txn-index", "wrong", "bad", detail)
+
+
+def _opened(txns: pd.DataFrame) -> pd.Series[int]:
+    """Where a broker has each transaction begin: one that no marker has ended goes on in its producer's next epoch."""
+    follows = txns.groupby(_PRODUCER, sort=False)["outcome"].shift() == "dropped"
+    return txns["first_offset"].groupby((~follows).cumsum(), sort=False).transform("first")
 
 
 def _missing_aborts(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from bench.audit_scale.logs import Plan, make_logs
 from crc32c import crc32c
@@ -16,6 +17,7 @@ from tests.pipeline.planting import drop, is_marker, partition_batches, rewrite
 from odradek_pipeline.audit.result import Result
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.logs.sidecars import ABORTED, PRODUCER
+from odradek_pipeline.transactions.sidecar_checks import CLAIM_COLUMNS, Beside, check_claims
 
 Recorded = Callable[[str], Path]
 
@@ -100,6 +102,24 @@ def test_an_aborted_transaction_whose_marker_is_missing(recorded: Recorded) -> N
     directory = recorded("tv2")
     drop(directory, "orders-0", is_marker, 2)
     assert [("bad-txn-index", "bad", "orders-0")] == told(audit_logs([directory]))
+
+
+@pytest.mark.parametrize(("says", "count"), [(10, 0), (11, 0), (9, 1), (12, 1)])
+def test_a_transaction_without_a_marker_goes_on_in_the_next_epoch(says: int, count: int) -> None:
+    """A broker ends both with the marker of the second, and its index has them as one."""
+    of = {"topic": "t", "partition": 0, "producer_id": 7}
+    txns = pd.DataFrame(
+        [
+            {**of, "outcome": "abort", "first_offset": 3, "marker_offset": 4},
+            {**of, "outcome": "dropped", "first_offset": 10, "marker_offset": -1},
+            {**of, "outcome": "abort", "first_offset": 11, "marker_offset": 13},
+        ]
+    ).assign(batches=1, marker_path="t-0/00000000000000000000.log")
+    claim = dict.fromkeys(CLAIM_COLUMNS, -1) | of | {"path": "t-0/00000000000000000000.txnindex", "source": "txnindex"}
+    claims = pd.DataFrame([{**claim, "first_offset": says, "last_offset": 13}])[list(CLAIM_COLUMNS)]
+    nothing: frozenset[str] = frozenset()
+    beside = Beside(starts={}, cleaned={}, ends={("t", 0): 20}, active=nothing, indexed=nothing)
+    assert count == len(check_claims(lambda: pd.DataFrame(), txns, claims, beside))
 
 
 def test_an_aborted_transaction_whose_data_was_compacted_away(recorded: Recorded) -> None:
