@@ -50,6 +50,7 @@ def master(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
             yield spark
 
     monkeypatch.setattr(audit_commands, "_session", session)
+    monkeypatch.setattr("odradek_pipeline.spark.session.end_session", lambda session: None)
     return str(request.param)
 
 
