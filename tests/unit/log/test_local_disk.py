@@ -35,6 +35,21 @@ def test_room_is_reserved_in_pieces_that_grow(tmp_path: Path) -> None:
     assert [64, 128, 256, 512, 1024, 2048, 3072, 4096] == kib
 
 
+def test_there_is_room_where_the_system_has_no_call_that_reserves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS: what is written to the mapping later must not meet a full disk."""
+    monkeypatch.setattr("odradek.net.disk._RESERVE", None)
+    end = mapped(tmp_path).reserve(1)
+    assert (tmp_path / "file").stat().st_blocks * BLOCK_BYTES >= end
+
+
+def test_old_bytes_stay_where_room_is_made_behind_them(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 100)
+    mapped(tmp_path, until=100).reserve(101)
+    assert b"x" * 100 + b"\0" * 100 == (tmp_path / "file").read_bytes()[:200]
+
+
 @pytest.mark.parametrize("until", [1, FIRST_RESERVED_BYTES, 200_000, RESERVED_BYTES - 1, 3 * RESERVED_BYTES + 5])
 @pytest.mark.parametrize("size", [1, 70_000, 900_000, 5_000_000])
 def test_there_is_room_for_what_is_asked_for(tmp_path: Path, until: int, size: int) -> None:
