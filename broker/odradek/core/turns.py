@@ -118,11 +118,6 @@ class Turns:
         return wait
 
     @property
-    def is_near(self) -> bool:
-        """Whether a turn follows what the driver has heard by now; of drivers with a clock alone."""
-        return self.asked and self.has_clock
-
-    @property
     def has_clock(self) -> bool:
         """Whether a turn lasts for a time, and not for one request."""
         return self.is_over is not _at_once

@@ -157,7 +157,7 @@ class ProduceApi:
     async def produce(self, call: Call[ProduceRequest]) -> ProduceResponse | None:
         """Append to each partition its records; with acks=0 there is no answer, and an error ends the connection."""
         request, version = call.request, call.version
-        if request.transactional_id is not None and self._turns.asked and self._turns.is_near:
+        if request.transactional_id is not None and self._turns.asked and self._turns.has_clock:
             # The end of a transaction comes first, because an open one holds up all readers of committed records. By
             # the next turn all requests that came together are there, and the markers of the ended ones are written.
             await self._turns.next()
