@@ -213,8 +213,10 @@ def _wrong_aborts(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> p
 
 def _opened(txns: pd.DataFrame) -> pd.Series[int]:
     """Where a broker has each transaction begin: one that no marker has ended goes on in its producer's next epoch."""
-    follows = txns.groupby(_PRODUCER, sort=False)["outcome"].shift() == "dropped"
-    return txns["first_offset"].groupby((~follows).cumsum(), sort=False).transform("first")
+    producer = [txns[key] for key in _PRODUCER]
+    follows = txns["outcome"].groupby(producer, sort=False).shift() == "dropped"
+    opened = (~follows).groupby(producer, sort=False).cumsum()
+    return txns["first_offset"].groupby([*producer, opened], sort=False).transform("first")
 
 
 def _missing_aborts(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> pd.DataFrame:

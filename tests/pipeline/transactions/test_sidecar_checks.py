@@ -112,6 +112,7 @@ def test_a_transaction_without_a_marker_goes_on_in_the_next_epoch(says: int, cou
         [
             {**of, "outcome": "abort", "first_offset": 3, "marker_offset": 4},
             {**of, "outcome": "dropped", "first_offset": 10, "marker_offset": -1},
+            {**of, "producer_id": 8, "outcome": "commit", "first_offset": 9, "marker_offset": 12},
             {**of, "outcome": "abort", "first_offset": 11, "marker_offset": 13},
         ]
     ).assign(batches=1, marker_path="t-0/00000000000000000000.log")
